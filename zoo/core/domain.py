@@ -1,0 +1,88 @@
+"""What a domain must offer, and the one table that maps names to domains (imported only when asked for)."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from zoo.core.types import Featurised
+from zoo.errors import unknown_name
+
+DOMAINS: dict[str, str] = {"molecules": "zoo.molecules.domain:DOMAIN"}
+
+
+class Splitter(Protocol):
+    """A domain's own way to divide items: one group label per item, whole groups go to one part."""
+
+    def __call__(self, inputs: list[str], *, seed: int, options: Mapping[str, Any]) -> list[str]: ...
+
+
+class Baseline(Protocol):
+    """A cheap model fitted on the same rows: returns predictions for all ``inputs`` in original units.
+
+    ``values`` and ``mask`` are ``(n, t)`` (float64; classes as indices), ``train`` the positions to fit on.
+    Regression: ``(n, t)`` values. Binary: ``(n, t)`` probabilities of class 1.
+    """
+
+    def __call__(
+        self, inputs: list[str], values: np.ndarray, mask: np.ndarray, train: np.ndarray, *, kind: str, seed: int
+    ) -> np.ndarray: ...
+
+
+@dataclass(frozen=True)
+class Domain:
+    """One kind of data.
+
+    Parameters
+    ----------
+    name, item_level, input_kind
+        ``molecules``, ``molecule``, ``smiles``.
+    node_levels
+        Levels with one label per node: ``("atom", "bond")``.
+    featuriser, featuriser_version
+        Name and version that a bundle records; a mismatch is an error naming both.
+    featuriser_options
+        Every option with its default. Unknown options are errors.
+    featurise
+        ``featurise(inputs: list[str], options) -> Featurised``: parse, standardise and featurise. The same function
+        in training and prediction. Never raises for a bad row: it goes to ``problems``.
+    architectures
+        ``name -> "module:Class"``. ``Class(levels=[...], **hparams)`` is an ``nn.Module`` whose ``forward(inputs)``
+        returns ``{level: (n_nodes_or_items, dims[level])}``; ``Class.VERSION``, ``Class.HPARAMS`` (name -> default)
+        and the instance attribute ``dims`` are required.
+    baselines, splitters
+        ``name -> "module:function"``; see :class:`Baseline` and :class:`Splitter`.
+    """
+
+    name: str
+    item_level: str
+    node_levels: tuple[str, ...]
+    input_kind: str
+    featuriser: str
+    featuriser_version: int
+    featuriser_options: Mapping[str, Any]
+    featurise: Callable[[list[str], Mapping[str, Any]], Featurised]
+    architectures: Mapping[str, str]
+    baselines: Mapping[str, str]
+    splitters: Mapping[str, str]
+    default_split: str = "random"
+    default_baselines: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """By target kind: the baselines that a run on a user's own file is compared with."""
+
+
+def load_object(path: str) -> Any:
+    """Import ``module:attribute``."""
+    module, _, attribute = path.partition(":")
+    return getattr(importlib.import_module(module), attribute)
+
+
+def get_domain(name: str) -> Domain:
+    """Return a domain by name."""
+    if name not in DOMAINS:
+        raise unknown_name("domain", name, DOMAINS)
+    domain: Domain = load_object(DOMAINS[name])
+    return domain

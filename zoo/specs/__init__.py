@@ -1,0 +1,1 @@
+"""What things are: data sets, tasks, runs and models as strict YAML and JSON. Never imports torch."""

@@ -11,7 +11,7 @@ import math
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import yaml
 
@@ -39,9 +39,10 @@ _LARGEST = 200_000
 
 
 class _Loader(yaml.SafeLoader):
-    yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {}  # none of YAML 1.1's
+    """Resolves the scalars above and none of YAML 1.1's."""
 
 
+_Loader.yaml_implicit_resolvers = {}
 for _name, (_pattern, _first) in _SCALARS.items():
     _Loader.add_implicit_resolver(_TAG + _name, re.compile(rf"^(?:{_pattern})$"), _first)
 

@@ -1,0 +1,1 @@
+"""How any model is trained; it knows no domain."""

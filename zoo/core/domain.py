@@ -18,7 +18,9 @@ DOMAINS: dict[str, str] = {"molecules": "zoo.molecules.domain:DOMAIN"}
 class Splitter(Protocol):
     """A domain's own way to divide items: one group label per item, whole groups go to one part."""
 
-    def __call__(self, inputs: list[str], *, seed: int, options: Mapping[str, Any]) -> list[str]: ...
+    def __call__(self, inputs: list[str], *, seed: int, options: Mapping[str, Any]) -> list[str]:
+        """Return one group label per input."""
+        ...
 
 
 class Baseline(Protocol):
@@ -30,7 +32,9 @@ class Baseline(Protocol):
 
     def __call__(
         self, inputs: list[str], values: np.ndarray, mask: np.ndarray, train: np.ndarray, *, kind: str, seed: int
-    ) -> np.ndarray: ...
+    ) -> np.ndarray:
+        """Fit on the rows ``train`` and return predictions for all rows."""
+        ...
 
 
 @dataclass(frozen=True)

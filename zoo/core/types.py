@@ -155,7 +155,7 @@ class Items(Protocol):
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, np.ndarray]) -> Self:
-        """The inverse of :meth:`arrays`."""
+        """Return the items whose :meth:`arrays` are given."""
         ...
 
 

@@ -1,0 +1,210 @@
+"""The one Lightning module: it trains any network on windows of masked targets.
+
+One Lightning batch is one optimiser window, a list of microbatches that carry the denominators of the whole window
+(see :mod:`zoo.core.reduction`). The window is worked off inside the optimiser's closure, so that every hook of
+Lightning, and every checkpoint, sees closed windows only.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import lightning as L
+import torch
+from torch import Tensor
+
+from zoo.core.datamodule import move_window, random_key
+from zoo.core.evaluation import ValidationState, make_outcome, to_predictions
+from zoo.core.heads import Network
+from zoo.core.losses import MaskedLoss
+from zoo.core.metrics import score
+from zoo.core.optim import make_optimizer
+from zoo.core.reduction import global_counts, step_loss
+from zoo.core.schedule import lr_factor, timed_step
+from zoo.core.types import Batch, Labels
+from zoo.errors import DivergenceError
+from zoo.specs.model import ScalerSpec, ScoreInfo
+from zoo.specs.target import TargetSpec
+from zoo.specs.task import MetricSpec, TrainSpec
+
+_REFERENCE_STEPS = 20
+
+
+class ZooModule(L.LightningModule):
+    """Train a network on masked targets, exactly.
+
+    Parameters
+    ----------
+    network
+        Encoder and heads.
+    targets, scalers
+        The targets in order, and the scaler of each by name.
+    train
+        Optimiser, schedule, clipping, reduction.
+    total_steps
+        Optimiser steps of the whole run, after accumulation.
+    seed
+        Of the random keys of dropout and augmentation.
+    metrics
+        Metrics reported on validation; the primary one selects the best weights, unless ``monitor_loss``.
+    val_labels
+        Labels of the validation part in original units, in the order of its loader.
+    budget_seconds
+        Wall-clock budget that the schedule follows.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        targets: list[TargetSpec],
+        scalers: Mapping[str, ScalerSpec],
+        train: TrainSpec,
+        *,
+        total_steps: int,
+        seed: int,
+        metrics: list[MetricSpec],
+        val_labels: Mapping[str, Labels],
+        monitor_loss: bool = False,
+        budget_seconds: float | None = None,
+    ) -> None:
+        super().__init__()
+        self.automatic_optimization = False
+        self.network = network
+        self.targets, self.scalers, self.train_spec = targets, scalers, train
+        self.total_steps, self.seed, self.budget_seconds = total_steps, seed, budget_seconds
+        self.metrics, self.val_labels = metrics, val_labels
+        primary = next(m for m in metrics if m.primary)
+        self.monitor, self.direction = ("loss", "min") if monitor_loss else (primary.name, primary.direction)
+        self.losses = {t.name: MaskedLoss(t) for t in targets}
+        self.weights = [t.weight for t in targets]
+        self.validation = ValidationState(self.losses)
+        self.scores: dict[str, ScoreInfo] = {}
+        self.best: dict[str, Any] = {"value": None, "epoch": None, "step": None, "weights": None}
+        self.step_losses: list[float] = []
+        self.grad_norm = 0.0
+        self._reference: list[float] = []
+        self._started = time.monotonic()
+        self._window: list[Batch] = []
+
+    def forward(self, batch: Batch) -> dict[str, Tensor]:
+        """Return raw outputs per target."""
+        outputs: dict[str, Tensor] = self.network(batch)
+        return outputs
+
+    def transfer_batch_to_device(self, batch: Any, device: torch.device, dataloader_idx: int) -> Any:  # noqa: ARG002
+        """Move a window or a batch."""
+        return move_window(batch, device)
+
+    def configure_optimizers(self) -> dict[str, Any]:
+        """Return AdamW and a schedule that is a pure function of the step (or of the time used)."""
+        optimizer = make_optimizer(self.network, self.train_spec)
+        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, self._lr_factor)
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+
+    def _lr_factor(self, step: int) -> float:
+        at = timed_step(step, self.total_steps, time.monotonic() - self._started, self.budget_seconds)
+        return lr_factor(at, self.total_steps, self.train_spec)
+
+    def on_train_start(self) -> None:
+        """Start the clock of a budget."""
+        self._started = time.monotonic()
+
+    def training_step(self, window: list[Batch], batch_idx: int) -> None:  # noqa: ARG002
+        """Work off one optimiser window."""
+        self._window = window
+        self.optimizers().step(closure=self._closure)
+        self.lr_schedulers().step()
+        self._window = []
+
+    def _closure(self) -> None:
+        """Accumulate the gradient of the step's loss over the window's microbatches."""
+        self.optimizers().zero_grad(set_to_none=True)
+        counts = self._window[0].counts
+        if counts is None:
+            raise ValueError("training batches carry the counts of their window; use ZooDataModule's loader")
+        counts = global_counts(counts)
+        total = 0.0
+        for batch in self._window:
+            torch.manual_seed(random_key(self.seed, *batch.key, self.global_rank))
+            loss = self.microbatch_loss(batch, counts)
+            self.manual_backward(loss)
+            value = float(loss.detach())
+            self._guard(value, batch)
+            total += value
+        self._guard_growth(total)
+        self.step_losses.append(total)
+
+    def microbatch_loss(self, batch: Batch, counts: Tensor) -> Tensor:
+        """Return a microbatch's share of the loss of the step whose denominators are ``counts``."""
+        outputs = self(batch)
+        sums = [loss(outputs[name], batch.targets[name]).total for name, loss in self.losses.items()]
+        return step_loss(sums, counts, self.weights, self.train_spec.reduction)
+
+    def on_before_optimizer_step(self, optimizer: torch.optim.Optimizer) -> None:
+        """Clip the gradient, unscaled and summed over the window."""
+        parameters = [p for group in optimizer.param_groups for p in group["params"]]
+        limit = self.train_spec.clip
+        norm = torch.nn.utils.clip_grad_norm_(parameters, float("inf") if limit is None else limit)
+        self.grad_norm = float(norm)
+        if not torch.isfinite(norm) and self.trainer.precision != "16-mixed":
+            raise DivergenceError(self._message("the gradient is not finite", self._window))
+
+    def _guard(self, value: float, batch: Batch) -> None:
+        if not math.isfinite(value):
+            raise DivergenceError(self._message(f"the loss is {value}", [batch]))
+
+    def _guard_growth(self, value: float) -> None:
+        if len(self._reference) < _REFERENCE_STEPS:
+            self._reference.append(value)
+            return
+        usual = max(statistics.median(self._reference), 1e-6)
+        if value > self.train_spec.divergence * usual:
+            what = (
+                f"the loss is {value:.3g}, {value / usual:.0f} times the median of the first {_REFERENCE_STEPS} steps"
+            )
+            raise DivergenceError(self._message(what, self._window))
+
+    def _message(self, what: str, batches: list[Batch]) -> str:
+        rows = [str(r) for b in batches for r in b.rows.tolist()]
+        return (
+            f"training diverged at step {self.global_step}: {what}. Rows of the batch: {', '.join(rows)}. "
+            "Look at these rows' labels and features, or lower the rate: --set train.lr="
+            f"{self.train_spec.lr / 10:g}"
+        )
+
+    def on_validation_epoch_start(self) -> None:
+        """Start a pass."""
+        self.validation.reset()
+
+    def validation_step(self, batch: Batch, batch_idx: int) -> None:  # noqa: ARG002
+        """Add one batch to the pass."""
+        self.validation.update(batch, self(batch))
+
+    def finish_validation(self) -> dict[str, float]:
+        """Score the pass, keep the weights if they are the best so far, and return what to log.
+
+        Called while averaged weights, where there are such, stand in the module.
+        """
+        logged = {"val_loss": self.validation.loss(self.weights, self.train_spec.reduction)}
+        raw = self.validation.raw()
+        outcomes = [
+            make_outcome(t, to_predictions(t, self.scalers[t.name], raw[t.name]), self.val_labels[t.name])
+            for t in self.targets
+        ]
+        self.scores = {m.name: score(m.name, outcomes) for m in self.metrics}
+        logged |= {f"val_{name}": s.value for name, s in self.scores.items() if s.value is not None}
+        value = logged.get(f"val_{self.monitor}", float("nan"))
+        logged["val_monitor"] = value
+        self._keep_best(value)
+        return logged
+
+    def _keep_best(self, value: float) -> None:
+        best = self.best["value"]
+        better = best is None or (value < best if self.direction == "min" else value > best)
+        if better and not math.isnan(value):
+            weights = {k: v.detach().cpu().clone() for k, v in self.network.state_dict().items()}
+            self.best = {"value": value, "epoch": self.current_epoch, "step": self.global_step, "weights": weights}

@@ -1,0 +1,123 @@
+"""Say what kind of target a column is, with the reason, for a user who named only the column."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from zoo.core.labels import is_censored, is_missing
+from zoo.core.table import NUMBER, Table
+from zoo.errors import DataError
+from zoo.specs.target import TargetKind
+
+MOST_CLASSES = 20
+"""More different words than this are taken for free text, not for classes."""
+_MOST_CODES = 10
+_ROWS_PER_CODE = 5
+_POSITIVE = {"true", "yes", "y", "t", "active", "positive", "pos", "toxic", "on", "+"}
+
+
+@dataclass(frozen=True)
+class Inferred:
+    """What a column was taken for: pieces of a :class:`zoo.specs.target.TargetSpec`, and why.
+
+    ``nodes`` says that each cell is a list with one label per node, so that the target needs a node level.
+    """
+
+    kind: TargetKind
+    classes: list[str] | None
+    positive: str | None
+    nodes: bool
+    reason: str
+
+
+def infer_kind(strings: Sequence[str], column: str, table: Table) -> Inferred:
+    """Take a column for a regression, binary or multiclass target.
+
+    Numbers are regression, except 0 and 1 only, two different whole numbers only, or three to ten consecutive whole
+    numbers from 0 or 1 that each occur five times on average (class codes). Words are classes, up to twenty.
+
+    Raises
+    ------
+    DataError
+        No label at all, one label throughout, text and numbers mixed, or more than twenty different words.
+    """
+    cells = {row: text.strip() for row, text in enumerate(strings) if not is_missing(text)}
+    if not cells:
+        raise DataError(f"{table.path}: every label of column {column!r} is missing. Name a column that holds labels.")
+    nodes = next(iter(cells.values())).startswith("[")
+    values = [(row, value) for row, text in cells.items() for value in (_listed(text) if nodes else [text])]
+    values = [(row, value) for row, value in values if not is_missing(value)]
+    if not values:
+        raise DataError(f"{table.path}: every label of column {column!r} is missing. Name a column that holds labels.")
+    kind, classes, reason = _kind(values, column, table)
+    positive = _positive_of(classes) if kind == "binary" and classes else None
+    where = "each cell is a list, one label per node; " if nodes else ""
+    return Inferred(kind, classes, positive, nodes, f"{column!r} is {kind}: {where}{reason}")
+
+
+def _kind(values: list[tuple[int, str]], column: str, table: Table) -> tuple[TargetKind, list[str] | None, str]:
+    words = [(row, text) for row, text in values if not (NUMBER.fullmatch(text) or is_censored(text))]
+    distinct = Counter(text for _, text in values)
+    if words and len(words) < len(values):
+        raise _mixed(values, words, column, table)
+    if len(distinct) == 1:
+        raise DataError(
+            f"{table.path}: all {len(values)} labels of column {column!r} are {next(iter(distinct))!r}, so nothing can "
+            f"be learnt. Name a column with different labels."
+        )
+    if not words:
+        return _number_kind(values)
+    if len(distinct) > MOST_CLASSES:
+        raise DataError(
+            f"{table.path}: column {column!r} holds {len(distinct)} different texts, which is too many for classes "
+            f"(at most {MOST_CLASSES}). Name a column of numbers or of classes."
+        )
+    names = sorted(distinct)
+    counts = ", ".join(f"{name!r} ({distinct[name]})" for name in names)
+    return ("binary" if len(names) == 2 else "multiclass"), names, f"{len(names)} different words: {counts}"
+
+
+def _number_kind(values: list[tuple[int, str]]) -> tuple[TargetKind, list[str] | None, str]:
+    if any(is_censored(text) for _, text in values):
+        return "regression", None, "numbers, some of them censored"
+    distinct = sorted({float(text) for _, text in values})
+    whole = all(number.is_integer() for number in distinct)
+    codes = [str(int(number)) for number in distinct] if whole else []
+    if codes == ["0", "1"]:
+        return "binary", None, "only 0 and 1"
+    if whole and len(codes) == 2:
+        return "binary", codes, f"only two whole numbers, {codes[0]} and {codes[1]}"
+    consecutive = whole and distinct[0] in (0.0, 1.0) and distinct[-1] - distinct[0] == len(distinct) - 1
+    if consecutive and 3 <= len(codes) <= _MOST_CODES and len(values) >= _ROWS_PER_CODE * len(codes):
+        return "multiclass", codes, f"{len(codes)} consecutive whole numbers from {codes[0]}, taken for class codes"
+    return "regression", None, f"{len(distinct)} different numbers from {distinct[0]:g} to {distinct[-1]:g}"
+
+
+def _positive_of(classes: list[str]) -> str:
+    """Return the class whose probability is reported: the one that says yes, else the second in order."""
+    yes = [name for name in classes if name.casefold() in _POSITIVE or name.endswith("+")]
+    return yes[0] if len(yes) == 1 else classes[1]
+
+
+def _listed(text: str) -> list[str]:
+    """Return the entries of a JSON list as cells; a broken list is left for the reading of labels to report."""
+    try:
+        cells = json.loads(text)
+    except json.JSONDecodeError:
+        return []
+    return ["" if c is None else str(c) for c in cells] if isinstance(cells, list) else []
+
+
+def _mixed(values: list[tuple[int, str]], words: list[tuple[int, str]], column: str, table: Table) -> DataError:
+    numbers = len(values) - len(words)
+    title = f"column {column!r} mixes numbers ({numbers} labels) with text ({len(words)} labels)."
+    if len(words) <= numbers:
+        odd = words
+    else:
+        texts = {id(pair) for pair in words}
+        odd = [pair for pair in values if id(pair) not in texts]
+    remedy = "Make them all numbers or all classes; a blank cell or NA is a missing label, which is allowed."
+    return table.fail(title, [(row, repr(text)) for row, text in odd], remedy)

@@ -161,7 +161,7 @@ def _device_arguments(parser: argparse._ActionsContainer) -> None:
 VERBS: dict[str, _Verb] = {
     "list": _Verb("what there is: tasks, data sets, models", "zoo.workflows.catalog:list_command", _list_arguments),
     "show": _Verb(
-        "one task, data set or model in full", "zoo.workflows.catalog:show_command", _show_arguments, _check_show
+        "one task, data set or model in full", "zoo.workflows.show:show_command", _show_arguments, _check_show
     ),
     "validate": _Verb(
         "check tasks, data sets and models",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
@@ -14,6 +15,7 @@ from zoo.specs.strict_yaml import load_spec, read_yaml
 if TYPE_CHECKING:
     from zoo.specs.base import Spec
     from zoo.specs.dataset import DatasetSpec
+    from zoo.specs.model import ModelSpec
     from zoo.specs.task import TaskSpec
 
     SpecT = TypeVar("SpecT", bound=Spec)
@@ -101,6 +103,22 @@ class Catalog:
     def dataset_folder(self, name: str) -> Path:
         """Return the folder of a data set."""
         return self.path("dataset", name).parent
+
+    def model(self, name: str) -> ModelSpec:
+        """Return what a zoo model's ``config.json`` says. Its checksums are verified where it is loaded to run."""
+        from pydantic import ValidationError  # noqa: PLC0415
+
+        from zoo.specs.explain import explain  # noqa: PLC0415
+        from zoo.specs.model import ModelSpec  # noqa: PLC0415
+
+        path = self.path("model", name)
+        try:
+            data = json.loads(path.read_bytes())
+            return ModelSpec.model_validate(data)
+        except ValidationError as error:
+            raise SpecError("\n".join(f"{path}: {p}" for p in explain(error, ModelSpec, data))) from error
+        except ValueError as error:
+            raise SpecError(f"{path}: not valid JSON: {error}.") from error
 
     def model_path(self, name: str) -> Path:
         """Return the folder (a bundle) of a zoo model."""

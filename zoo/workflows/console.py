@@ -47,6 +47,28 @@ def plain_table(
     return "\n".join([*([title] if title else []), *lines]) + "\n"
 
 
+def print_facts(facts: Sequence[tuple[str, str]]) -> None:
+    """Print named texts below each other; those that are empty are left out, long ones wrap on a terminal."""
+    facts = [fact for fact in facts if fact[1]]
+    width = max(len(name) for name, _ in facts)
+    if not sys.stdout.isatty():
+        sys.stdout.writelines(f"{name.ljust(width)}  {text}\n" for name, text in facts)
+        return
+    from rich.console import Console  # noqa: PLC0415 - only on a terminal
+    from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    grid = Table.grid(padding=(0, 2))
+    for name, text in facts:
+        grid.add_row(Text(name, style="bold"), Text(text))
+    Console().print(grid)
+
+
+def print_line(text: str = "") -> None:
+    """Print one line."""
+    sys.stdout.write(f"{text}\n")
+
+
 def print_json(value: Any) -> None:
     """Print a value as indented JSON."""
     sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")

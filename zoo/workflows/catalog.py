@@ -58,7 +58,8 @@ def list_command(args: argparse.Namespace) -> int:
         found = {kind: [item for item in specs if item[1].domain == args.domain] for kind, specs in found.items()}
     tables = {kind: [_row(catalog, kind, name, spec) for name, spec in specs] for kind, specs in found.items()}
     if args.json:
-        print_json({_PLURAL[k]: [dict(zip(_COLUMNS[k], row, strict=True)) for row in t] for k, t in tables.items()})
+        keys = {kind: [column.replace(" ", "") for column in _COLUMNS[kind]] for kind in kinds}
+        print_json({_PLURAL[k]: [dict(zip(keys[k], row, strict=True)) for row in t] for k, t in tables.items()})
         return 0
     for position, (kind, rows) in enumerate(tables.items()):
         if position:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
@@ -12,7 +13,7 @@ from typing import Literal
 
 from zoo import resources
 from zoo.core.bundle import read_example, read_spec, read_weights
-from zoo.core.domain import Domain, get_domain, load_object
+from zoo.core.domain import get_domain, load_object
 from zoo.core.labels import parse_labels
 from zoo.core.metrics import METRICS
 from zoo.core.table import Table, read_table
@@ -42,7 +43,8 @@ class Check:
 def validate_command(args: argparse.Namespace) -> int:
     """Check what was named, or everything; print what failed. Exit code 1 if anything did."""
     catalog = Catalog(args.include)
-    wanted = _everything(catalog) if args.all else [find(catalog, [name]) for name in args.names]
+    wanted = _everything(catalog) if args.all else [item for name in args.names for item in _called(catalog, name)]
+    wanted = list(dict.fromkeys(wanted))
     checks = [check for kind, name in wanted for check in validate(catalog, kind, name, args.mirror)]
     count = Counter(check.status for check in checks)
     if args.json:
@@ -57,6 +59,16 @@ def validate_command(args: argparse.Namespace) -> int:
 
 def _everything(catalog: Catalog) -> list[tuple[Kind, str]]:
     return [(kind, name) for kind in KINDS for name in catalog.names(kind)]
+
+
+def _called(catalog: Catalog, name: str) -> list[tuple[Kind, str]]:
+    """Return everything of that name, and the data set below a task: a task stands no better than its data."""
+    found = [(kind, name) for kind in KINDS if name in catalog.names(kind)] or [find(catalog, [name])]
+    if ("task", name) in found:
+        with contextlib.suppress(ZooError):  # a task that does not load is reported by its own checks
+            below = catalog.task(name).dataset
+            found += [("dataset", below)] if below in catalog.names("dataset") else []
+    return found
 
 
 def _report(checks: list[Check]) -> None:
@@ -150,11 +162,11 @@ def _task_steps(catalog: Catalog, name: str, mirror: Path | None) -> Steps:
     yield "definition", lambda: task.title
     dataset = catalog.dataset(task.dataset)
     yield "data set", partial(_check_columns, task, dataset)
-    domain = get_domain(task.domain)
-    yield "names", partial(_check_names, task, domain)
-    yield "labels", partial(_check_labels, task, dataset, domain, catalog.dataset_folder(task.dataset), mirror)
+    folder = catalog.dataset_folder(task.dataset)
+    yield "names", partial(_check_names, task)
+    yield "labels", partial(_check_labels, task, dataset, folder, mirror)
     if task.split.file:
-        yield "split", partial(_check_split_file, task, catalog.dataset_folder(task.dataset))
+        yield "split", partial(_check_split_file, task, folder)
 
 
 def _check_columns(task: TaskSpec, dataset: DatasetSpec) -> str:
@@ -173,7 +185,8 @@ def _check_columns(task: TaskSpec, dataset: DatasetSpec) -> str:
     return ", ".join(target.source for target in task.targets)
 
 
-def _check_names(task: TaskSpec, domain: Domain) -> str:
+def _check_names(task: TaskSpec) -> str:
+    domain = get_domain(task.domain)
     for model in task.models:
         if model not in domain.architectures:
             raise unknown_name("architecture", model, domain.architectures)
@@ -212,8 +225,9 @@ def _check_metrics(task: TaskSpec) -> None:
             )
 
 
-def _check_labels(task: TaskSpec, dataset: DatasetSpec, domain: Domain, folder: Path, mirror: Path | None) -> str:
+def _check_labels(task: TaskSpec, dataset: DatasetSpec, folder: Path, mirror: Path | None) -> str:
     """Read the labels of every item-level target; a node's need the featurised inputs and are read in training."""
+    domain = get_domain(task.domain)
     found = Counter[str]()
     for file in dataset.files:
         table = _read(file, folder, mirror)

@@ -21,7 +21,7 @@ LARGEST_EXACT = 10_000
 
 
 def scaffold(inputs: Sequence[str], *, seed: int, options: Mapping[str, Any]) -> list[str]:
-    """Return the Bemis-Murcko scaffold of each molecule's parent fragment, without stereochemistry.
+    """Return the Bemis-Murcko scaffold of each standardised molecule, without stereochemistry.
 
     All acyclic molecules share the empty scaffold, as in the classic definition (Bemis and Murcko 1996,
     J. Med. Chem. 39, 2887).
@@ -42,9 +42,9 @@ def scaffold(inputs: Sequence[str], *, seed: int, options: Mapping[str, Any]) ->
 
 
 def _scaffold(text: str, generic: bool) -> str:
-    core = MurckoScaffold.GetScaffoldForMol(_parent(text))
+    core = MurckoScaffold.GetScaffoldForMol(_parent(text))  # type: ignore[no-untyped-call]
     if generic:
-        core = MurckoScaffold.MakeScaffoldGeneric(core)
+        core = MurckoScaffold.MakeScaffoldGeneric(core)  # type: ignore[no-untyped-call]
     smiles: str = Chem.MolToSmiles(core, isomericSmiles=False)
     return smiles
 
@@ -101,11 +101,11 @@ def _leaders(prints: list[Any], cutoff: float) -> np.ndarray:
 
 
 def _parent(text: str) -> Chem.Mol:
-    """Return the molecule without its salts and solvents."""
+    """Return the standardised molecule: cleaned up, without salts and solvents, uncharged where that is possible."""
     mol = Chem.MolFromSmiles(text)
     if mol is None:
         raise InputError(f"{text!r} is not a SMILES that RDKit can parse.")
-    return rdMolStandardize.FragmentParent(mol) if "." in text else mol
+    return rdMolStandardize.ChargeParent(mol)
 
 
 def _known(options: Mapping[str, Any], allowed: set[str]) -> None:

@@ -114,7 +114,7 @@ def locate(file: DeclaredFile, folder: Path, mirror: Path | str | None = None) -
     DownloadError
         The file is nowhere, or could not be fetched: every place looked at is named.
     """
-    if Path(file.name).name != file.name:
+    if Path(file.name).name != file.name or file.name in (".", ".."):
         raise InputError(f"file name {file.name!r}: a data set names its files without a folder.")
     own = folder / file.name
     if own.is_file():

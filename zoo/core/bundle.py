@@ -1,5 +1,6 @@
-"""Bundles: a trained model as a folder of JSON and safetensors, written whole or not at all, refused if one byte is off.
+"""Bundles: a trained model as a folder of JSON and safetensors, written whole or not at all.
 
+One byte off and a bundle is refused.
 Nothing here unpickles. ``schema_version`` and the migrations between schemas live in this file.
 """
 
@@ -158,8 +159,8 @@ def _check_file(path: Path, digest: FileDigest) -> None:
     data = path.read_bytes()
     if len(data) != digest.bytes or sha256(data) != digest.sha256:
         raise BundleError(
-            f"{path} is damaged: {len(data)} bytes with checksum {sha256(data)[:12]}…, expected {digest.bytes} bytes with "
-            f"{digest.sha256[:12]}…. Copy the bundle again."
+            f"{path} is damaged: {len(data)} bytes with checksum {sha256(data)[:12]}…, "
+            f"expected {digest.bytes} bytes with {digest.sha256[:12]}…. Copy the bundle again."
         )
 
 

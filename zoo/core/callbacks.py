@@ -46,7 +46,7 @@ class RunLogger(Logger):
     """
 
     def __init__(self, folder: Path) -> None:
-        Logger.__init__(self)
+        super().__init__()
         self.folder = folder
         self.rows: dict[int, dict[str, Any]] = {}
         self.started = time.monotonic()

@@ -11,6 +11,7 @@ import numpy as np
 
 from zoo.core.types import Featurised
 from zoo.errors import unknown_name
+from zoo.specs.task import Recipe
 
 DOMAINS: dict[str, str] = {"molecules": "zoo.molecules.domain:DOMAIN"}
 
@@ -73,7 +74,10 @@ class Domain:
     architectures: Mapping[str, str]
     baselines: Mapping[str, str]
     splitters: Mapping[str, str]
+    packages: tuple[str, ...] = ()
+    """Distributions whose versions the featuriser depends on; recorded in every bundle and in the cache's key."""
     default_split: str = "random"
+    default_recipe: Recipe = field(default_factory=Recipe)
     default_baselines: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """By target kind: the baselines that a run on a user's own file is compared with."""
 

@@ -42,7 +42,7 @@ class FitResult:
 def make_trainer(
     module: ZooModule, *, folder: Path | None, device: str = "auto", progress: bool = False, has_val: bool = True
 ) -> L.Trainer:
-    """Return the trainer for a module: its settings, the callbacks of its ``TrainSpec``, and no checkpoints of its own."""
+    """Return the trainer for a module, with the callbacks of its ``TrainSpec`` and no checkpoints of its own."""
     train = module.train_spec
     quiet()
     accelerator = {"auto": "auto", "cpu": "cpu", "gpu": "gpu"}[device]

@@ -1,0 +1,98 @@
+"""Cheap baselines on the same rows, split and metrics as the model."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+import numpy as np
+
+from zoo.core.domain import Domain, load_object
+from zoo.core.evaluation import make_outcome
+from zoo.core.metrics import Outcome, score
+from zoo.core.types import Labels
+from zoo.errors import InputError, unknown_name
+from zoo.specs.model import ScoreInfo
+from zoo.specs.target import TargetSpec
+from zoo.workflows.build import Prepared
+
+CONSTANT = {"mean", "majority"}
+
+
+def run_baselines(prepared: Prepared, names: list[str]) -> dict[str, dict[str, ScoreInfo]]:
+    """Fit baselines on the training part and score them on the test part: ``{baseline: {metric: score}}``."""
+    return {name: scores for name, (scores, _) in timed_baselines(prepared, names).items()}
+
+
+def timed_baselines(prepared: Prepared, names: list[str]) -> dict[str, tuple[dict[str, ScoreInfo], float]]:
+    """Return each baseline's scores and the seconds it took to fit and predict."""
+    results = {}
+    for name in names:
+        started = time.monotonic()
+        outcomes = [o for group in _by_kind(prepared.run.task.targets) for o in _outcomes(prepared, name, group)]
+        if outcomes:
+            scores = {m.name: score(m.name, outcomes) for m in prepared.run.task.metrics}
+            results[name] = (scores, time.monotonic() - started)
+    return results
+
+
+def check_baselines(domain: Domain, names: list[str]) -> None:
+    """Raise for a name that is no baseline of the domain."""
+    for name in names:
+        prefix, _, short = name.partition(":")
+        if prefix != domain.name:
+            raise InputError(f"baseline {name!r}: write {domain.name}:NAME.")
+        if short not in domain.baselines:
+            raise unknown_name("baseline", short, domain.baselines)
+
+
+def _by_kind(targets: list[TargetSpec]) -> list[list[TargetSpec]]:
+    groups: dict[tuple[str, str], list[TargetSpec]] = {}
+    for target in targets:
+        # Several classified outputs of a multiclass target fill the columns of an answer, so it stands alone.
+        key = (target.level, target.name if target.kind == "multiclass" else target.kind)
+        groups.setdefault(key, []).append(target)
+    return list(groups.values())
+
+
+def _outcomes(prepared: Prepared, name: str, targets: list[TargetSpec]) -> list[Outcome]:
+    domain, records = prepared.data.domain, prepared.data.records
+    short = name.partition(":")[2]
+    test = prepared.labels("test")
+    train = prepared.labels("train")
+    if targets[0].level != domain.item_level:
+        if short not in CONSTANT:
+            return []
+        return [make_outcome(t, _constant(t, train[t.name], len(test[t.name].mask)), test[t.name]) for t in targets]
+    values = np.stack([_column(records.labels[t.name].values) for t in targets], axis=1)
+    mask = np.stack([_column(records.labels[t.name].mask) for t in targets], axis=1)
+    predict = load_object(domain.baselines[short])
+    pred = predict(
+        records.keys,
+        np.where(mask, values, 0.0).astype(np.float64),
+        mask,
+        prepared.parts["train"],
+        kind=targets[0].kind,
+        seed=prepared.run.seed,
+    )
+    rows = pred[prepared.parts["test"]]
+    if targets[0].kind == "multiclass":
+        return [make_outcome(targets[0], rows, test[targets[0].name])]
+    return [make_outcome(t, rows[:, i : i + 1], test[t.name]) for i, t in enumerate(targets)]
+
+
+def _column(array: np.ndarray) -> np.ndarray:
+    return array if array.ndim == 1 else array[:, 0]
+
+
+def _constant(target: TargetSpec, train: Labels, n: int) -> np.ndarray:
+    valid = train.values[train.mask]
+    if target.kind == "multiclass":
+        shares = np.bincount(valid, minlength=target.n_outputs) / max(1, len(valid))
+        return np.tile(shares, (n, 1))
+    return np.full((n, train.values.shape[1]), valid.mean() if len(valid) else 0.0)
+
+
+def summary(scores: Mapping[str, Mapping[str, ScoreInfo]], metric: str) -> dict[str, float | None]:
+    """Return one metric of every model."""
+    return {name: found[metric].value for name, found in scores.items()}

@@ -1,0 +1,290 @@
+"""The one place where specs, data, model and trainer meet."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import metadata
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+
+from zoo import resources
+from zoo.core.cache import featurise, featuriser_options
+from zoo.core.datamodule import DataSource, ZooDataModule
+from zoo.core.domain import Domain, get_domain, load_object
+from zoo.core.evaluation import make_outcome, select_labels
+from zoo.core.heads import HEAD_DEFAULTS, Network
+from zoo.core.labels import check_trainable
+from zoo.core.losses import MaskedLoss
+from zoo.core.metrics import score
+from zoo.core.module import ZooModule
+from zoo.core.records import Records, assemble
+from zoo.core.scalers import fit_feature_scaler, fit_target_scaler, scale_features, scale_labels
+from zoo.core.splits import Split, make_split
+from zoo.core.table import Table, read_table
+from zoo.core.types import Labels
+from zoo.errors import DataError, InputError, unknown_name
+from zoo.specs.catalog import Catalog
+from zoo.specs.dataset import DatasetSpec
+from zoo.specs.model import FeatureScalerSpec, ScalerSpec
+from zoo.specs.run import RunSpec
+from zoo.specs.target import TargetSpec
+from zoo.specs.task import TaskSpec
+
+DTYPES = {"float32": torch.float32, "float64": torch.float64}
+
+
+@dataclass
+class Data:
+    """A data set as records: one item per distinct thing, labels in original units, and what was dropped."""
+
+    domain: Domain
+    table: Table
+    records: Records
+    options: dict[str, Any]
+    sha256: str
+    folder: Path | None
+
+
+@dataclass
+class Prepared:
+    """Everything a fit needs."""
+
+    run: RunSpec
+    data: Data
+    split: Split
+    parts: dict[str, np.ndarray]
+    scalers: dict[str, ScalerSpec]
+    feature_scaler: FeatureScalerSpec | None
+    datamodule: ZooDataModule
+    module: ZooModule
+    architecture: str
+    hparams: dict[str, Any]
+    head: dict[str, Any]
+
+    def labels(self, part: str) -> dict[str, Labels]:
+        """Return a part's labels in original units."""
+        return {n: select_labels(values, self.parts[part]) for n, values in self.data.records.labels.items()}
+
+
+def read_dataset(dataset: DatasetSpec, folder: Path, mirror: Path | None) -> tuple[Table, str]:
+    """Return the rows of a data set's files, one below the other, and a hash over the files."""
+    tables, digest = [], hashlib.sha256()
+    for file in dataset.files:
+        path = resources.locate(file, folder, mirror)
+        tables.append(read_table(path, file.format, file.member))
+        digest.update(file.sha256.encode())
+    if len(tables) == 1:
+        return tables[0], digest.hexdigest()
+    frame = pd.concat([t.frame for t in tables], ignore_index=True)
+    return Table(frame, tables[0].path, np.concatenate([t.lines for t in tables])), digest.hexdigest()
+
+
+def load_data(
+    task: TaskSpec, dataset: DatasetSpec, options: Mapping[str, Any], *, folder: Path, mirror: Path | None
+) -> Data:
+    """Read, featurise and label a data set."""
+    domain = get_domain(task.domain)
+    table, digest = read_dataset(dataset, folder, mirror)
+    for target in task.targets:
+        if target.level not in (domain.item_level, *domain.node_levels):
+            allowed = ", ".join((domain.item_level, *domain.node_levels))
+            raise InputError(f"target {target.name!r}: level {target.level!r} is not one of {domain.name}: {allowed}.")
+    raw = table.column(dataset.by_role("input")[0].name)
+    featurised = featurise(domain, raw, options)
+    if not len(featurised.position):
+        first = featurised.problems[0]
+        raise DataError(
+            f"{table.path}: none of the {len(raw)} rows could be read. First: {table.where(first.row)}: {first.reason}"
+        )
+    records = assemble(table, dataset, task.targets, featurised, duplicates=task.duplicates)
+    return Data(domain, table, records, featuriser_options(domain, options), digest, folder)
+
+
+def prepare(run: RunSpec, *, folder: Path, mirror: Path | None = None) -> Prepared:
+    """Build everything that a fit needs from a resolved run."""
+    torch.set_num_threads(run.threads)
+    task = run.task
+    data = load_data(task, run.dataset, run.model.featuriser, folder=folder, mirror=mirror)
+    if run.on_invalid == "error" and data.records.report.dropped:
+        raise data.table.fail(
+            f"{len(data.records.report.dropped)} rows cannot be used (--on-invalid error)",
+            [(p.row, f"{p.value!r}: {p.reason}") for p in data.records.report.dropped],
+            "Mend the rows, or leave them out with --on-invalid skip.",
+        )
+    split = split_of(run, data)
+    records = data.records
+    labelled = np.zeros(len(records.keys), dtype=bool)
+    for target in task.targets:
+        labelled |= _has_label(records.labels[target.name])
+    parts: dict[str, np.ndarray] = {str(name): part[labelled[part]] for name, part in split.parts.items()}
+    for target in task.targets:
+        check_trainable(target, records.labels[target.name], parts["train"])
+    train_labels = {n: select_labels(v, parts["train"]) for n, v in records.labels.items()}
+    scalers = {t.name: fit_target_scaler(t, train_labels[t.name]) for t in task.targets}
+    features, feature_scaler = _features(data, parts["train"])
+    dtype = torch.float64 if run.train.precision == "64" else torch.float32
+    source = DataSource(
+        items=records.items,
+        rows=np.array([rows[0] for rows in records.rows], dtype=np.int64),
+        labels={n: scale_labels(scalers[n], v) for n, v in records.labels.items()},
+        features=features,
+        dtype=dtype,
+    )
+    architecture = run.model.architecture or task.architecture_for(len(parts["train"]))
+    if architecture not in data.domain.architectures:
+        raise unknown_name("architecture", architecture, data.domain.architectures)
+    hparams, head = split_hparams(data.domain, architecture, run.model.hparams)
+    n_features = 0 if features is None else features.shape[1]
+    network = build_network(
+        data.domain, architecture, hparams, head, targets=task.targets, n_features=n_features, seed=run.seed
+    ).to(dtype)
+    losses = {t.name: MaskedLoss(t) for t in task.targets}
+    datamodule = ZooDataModule(
+        source,
+        parts,
+        losses,
+        batch_size=run.train.batch_size,
+        microbatches=run.train.microbatches,
+        seed=run.seed,
+    )
+    val = parts.get("val", np.zeros(0, dtype=np.int64))
+    val_labels = {n: select_labels(v, val) for n, v in records.labels.items()}
+    module = ZooModule(
+        network,
+        task.targets,
+        scalers,
+        run.train,
+        total_steps=run.train.epochs * len(datamodule.train_loader),
+        seed=run.seed,
+        metrics=task.metrics,
+        val_labels=val_labels,
+        monitor_loss=not _primary_defined(task, val_labels),
+        budget_seconds=run.budget_seconds,
+    )
+    return Prepared(run, data, split, parts, scalers, feature_scaler, datamodule, module, architecture, hparams, head)
+
+
+def split_of(run: RunSpec, data: Data) -> Split:
+    """Divide a run's records."""
+    spec = run.task.split
+    column = None
+    if spec.method == "column" and spec.column is not None:
+        values = data.table.column(spec.column)
+        column = [values[rows[0]] for rows in data.records.rows]
+    return make_split(
+        spec,
+        run.split_seed,
+        data.records,
+        data.records.keys,
+        domain=data.domain,
+        folder=data.folder,
+        column=column,
+    )
+
+
+def split_hparams(domain: Domain, architecture: str, given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return every hyper-parameter of an architecture and of the head, defaults filled in; types are checked."""
+    known: dict[str, Any] = {**load_object(domain.architectures[architecture]).HPARAMS, **HEAD_DEFAULTS}
+    for name, value in given.items():
+        if name not in known:
+            raise unknown_name(f"hyper-parameter of {architecture}", name, known)
+        wanted = type(known[name])
+        if not (isinstance(value, wanted) and isinstance(value, bool) == (wanted is bool)) and not (
+            wanted is float and isinstance(value, int) and not isinstance(value, bool)
+        ):
+            raise InputError(
+                f"model.hparams.{name} is {value!r}; it must be of the type of its default, {known[name]!r}."
+            )
+    full = {k: type(v)(given.get(k, v)) for k, v in known.items()}
+    return {k: v for k, v in full.items() if k not in HEAD_DEFAULTS}, {k: full[k] for k in HEAD_DEFAULTS}
+
+
+def build_network(
+    domain: Domain,
+    architecture: str,
+    hparams: Mapping[str, Any],
+    head: Mapping[str, Any],
+    *,
+    targets: list[TargetSpec],
+    n_features: int,
+    seed: int,
+) -> Network:
+    """Return a freshly initialised network; the initial weights depend on the seed alone."""
+    levels = list(dict.fromkeys(t.level for t in targets))
+    if n_features and domain.item_level not in levels:
+        raise InputError(
+            f"item-level features (descriptors, feature columns) need a target at level {domain.item_level!r}; "
+            f"these targets are at {', '.join(levels)}. Leave the features out."
+        )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        encoder = load_object(domain.architectures[architecture])(levels=levels, **hparams)
+        return Network(encoder, targets, domain.item_level, n_features, head)
+
+
+def _features(data: Data, train: np.ndarray) -> tuple[np.ndarray | None, FeatureScalerSpec | None]:
+    """Return scaled item-level features, the featuriser's first, and their scaler fitted on the training items."""
+    records = data.records
+    found = [(records.items.features, records.items.feature_names), (records.features, records.feature_names)]
+    present = [(values, names) for values, names in found if values is not None]
+    if not present:
+        return None, None
+    values = np.concatenate([v for v, _ in present], axis=1)
+    names = [name for _, group in present for name in group]
+    own = 0 if records.items.features is None else records.items.features.shape[1]
+    scaler = fit_feature_scaler(names, values[train], own)
+    return scale_features(scaler, values), scaler
+
+
+def _has_label(labels: Labels) -> np.ndarray:
+    if labels.ptr is not None:
+        counts = np.concatenate([[0], np.cumsum(labels.mask.reshape(len(labels.mask), -1).any(axis=1))])
+        return np.asarray(counts[labels.ptr[1:]] > counts[labels.ptr[:-1]])
+    return np.asarray(labels.mask.reshape(len(labels.mask), -1).any(axis=1))
+
+
+def _primary_defined(task: TaskSpec, val_labels: Mapping[str, Labels]) -> bool:
+    """Whether the primary metric has a value on the validation labels (both classes there, not constant)."""
+    outcomes = []
+    for target in task.targets:
+        labels = val_labels[target.name]
+        if target.kind == "multiclass":
+            perfect = np.eye(target.n_outputs)[np.where(labels.mask, labels.values, 0)]
+        else:
+            perfect = np.where(labels.mask, labels.values, 0.0)
+        outcomes.append(make_outcome(target, perfect, labels))
+    return score(task.primary.name, outcomes).value is not None
+
+
+def versions(domain: Domain) -> dict[str, str]:
+    """Return the versions of the packages that a result rests on."""
+    names = ("scizoo", "torch", "lightning", "numpy", *domain.packages)
+    found = {}
+    for name in dict.fromkeys(names):
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            found[name] = "unknown"
+    return found
+
+
+def csv_text(header: list[str], rows: list[list[Any]]) -> str:
+    """Return rows as CSV text with plain line ends."""
+    out = StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(rows)
+    return out.getvalue()
+
+
+def folder_of(run: RunSpec, catalog: Catalog) -> Path:
+    """Return the folder that a run's data files stand in."""
+    return Path(run.data_file).parent if run.data_file is not None else catalog.dataset_folder(run.dataset.name)

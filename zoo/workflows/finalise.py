@@ -1,0 +1,175 @@
+"""The end of a run: test predictions, scores, the bundle with its card, ``result.json``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+
+from zoo.core.bundle import save_bundle, write_atomic
+from zoo.core.evaluation import make_outcome
+from zoo.core.fit import FitResult
+from zoo.core.metrics import score
+from zoo.core.types import Labels
+from zoo.specs.model import (
+    ArchitectureSpec,
+    FeaturiserSpec,
+    ModelSpec,
+    Provenance,
+    ScoreInfo,
+    SplitInfo,
+)
+from zoo.specs.target import TargetSpec
+from zoo.workflows.build import Prepared, csv_text, versions
+from zoo.workflows.cards import bundle_readme
+from zoo.workflows.model import Model, describe, pick_device, prediction_columns
+
+
+def finalise(
+    prepared: Prepared,
+    result: FitResult,
+    folder: Path,
+    compared: Mapping[str, tuple[dict[str, ScoreInfo], float]],
+    seconds: float,
+) -> dict[str, dict[str, ScoreInfo]]:
+    """Score the selected weights on the test part and write everything a run leaves behind.
+
+    Returns the scores of ``model`` and of each baseline.
+    """
+    task = prepared.run.task
+    model = Model(_spec(prepared, result, {}), prepared.module.network, prepared.data.domain, pick_device("cpu"))
+    test = prepared.parts["test"]
+    features = prepared.datamodule.source.features
+    items = prepared.data.records.items.subset(test)
+    pred = model.predict_items(items, None if features is None else features[test], prepared.datamodule.eval_batch_size)
+    labels = prepared.labels("test")
+    outcomes = [make_outcome(t, pred[t.name], labels[t.name]) for t in task.targets]
+    metrics = {"model": {m.name: score(m.name, outcomes) for m in task.metrics}}
+    metrics |= {name: scores for name, (scores, _) in compared.items()}
+    write_atomic(folder / "predictions.csv", _predictions(prepared, pred, labels).encode())
+    spec = _spec(prepared, result, metrics)
+    example = _example(model, [prepared.data.records.inputs[i] for i in test], prepared, test)
+    state = prepared.module.network.state_dict()
+    spec = save_bundle(folder / "bundle", spec, state, example, bundle_readme(spec, example))
+    outcome = {
+        "task": task.name,
+        "model": prepared.architecture,
+        "dataset": prepared.run.dataset.name,
+        "split": spec.provenance.split.model_dump(),
+        "seed": prepared.run.seed,
+        "parameters": spec.provenance.parameters,
+        "seconds": round(seconds, 2),
+        "steps": result.steps,
+        "epochs": result.epochs,
+        "stopped": result.stopped,
+        "selected": result.selected,
+        "metrics": {
+            name: {m: s.model_dump(exclude_defaults=False) for m, s in scores.items()}
+            for name, scores in metrics.items()
+        },
+        "baseline_seconds": {name: round(s, 2) for name, (_, s) in compared.items()},
+        "packages": spec.provenance.packages,
+    }
+    write_atomic(folder / "result.json", json.dumps(outcome, indent=1, allow_nan=False).encode())
+    return metrics
+
+
+def _spec(prepared: Prepared, result: FitResult, metrics: dict[str, dict[str, ScoreInfo]]) -> ModelSpec:
+    run, data, split = prepared.run, prepared.data, prepared.split
+    domain = data.domain
+    encoder = prepared.module.network.encoder
+    return ModelSpec(
+        name=f"{run.task.name}-{prepared.architecture}",
+        domain=run.task.domain,
+        architecture=ArchitectureSpec(
+            name=prepared.architecture,
+            version=type(encoder).VERSION,  # type: ignore[attr-defined]
+            hparams=prepared.hparams,
+            head=prepared.head,
+        ),
+        dtype="float64" if run.train.precision == "64" else "float32",
+        featuriser=FeaturiserSpec(name=domain.featuriser, version=domain.featuriser_version, options=data.options),
+        input_column=run.dataset.by_role("input")[0].name,
+        targets=run.task.targets,
+        scalers=prepared.scalers,
+        features=prepared.feature_scaler,
+        provenance=Provenance(
+            task=run.task.name,
+            dataset=run.dataset.name,
+            licence=run.dataset.licence,
+            data_sha256=data.sha256,
+            split=SplitInfo(
+                method=split.method,
+                seed=run.split_seed,
+                sha256=split.hash,
+                sizes={name: len(part) for name, part in prepared.parts.items()},
+            ),
+            seed=run.seed,
+            threads=torch.get_num_threads(),
+            parameters=sum(p.numel() for p in prepared.module.network.parameters()),
+            steps=result.steps,
+            selected=result.selected,
+            metrics=metrics,
+            packages=versions(domain),
+        ),
+    )
+
+
+def _example(model: Model, inputs: list[str], prepared: Prepared, test: np.ndarray) -> dict[str, Any]:
+    """Return three test inputs (with their feature columns) and what the model predicts for them."""
+    chosen = range(min(3, len(inputs)))
+    columns: dict[str, list[Any]] = {model.spec.input_column: [inputs[i] for i in chosen]}
+    records = prepared.data.records
+    if records.features is not None:
+        for j, name in enumerate(records.feature_names):
+            columns[name] = [float(records.features[test[i], j]) for i in chosen]
+    result = model.predict(pd.DataFrame(columns), input_column=model.spec.input_column)
+    names = [c for t in model.spec.targets for c in prediction_columns(t)]
+    return {"inputs": columns, "outputs": {n: result[n].tolist() for n in names}}
+
+
+def _predictions(prepared: Prepared, pred: Mapping[str, np.ndarray], labels: Mapping[str, Labels]) -> str:
+    """Return the test rows: row index, input, then per target the label and the prediction columns."""
+    records, test = prepared.data.records, prepared.parts["test"]
+    header = ["row", prepared.run.dataset.by_role("input")[0].name]
+    columns: list[list[Any]] = [[int(records.rows[i][0]) for i in test], [records.inputs[i] for i in test]]
+    for target in prepared.run.task.targets:
+        header += [target.name, *prediction_columns(target)]
+        columns += _target_columns(prepared, target, pred[target.name], labels[target.name], test)
+    return csv_text(header, [list(row) for row in zip(*columns, strict=True)])
+
+
+def _target_columns(
+    prepared: Prepared, target: TargetSpec, pred: np.ndarray, labels: Labels, test: np.ndarray
+) -> list[list[Any]]:
+    described = describe(target, pred)
+    true = _true_values(target, labels)
+    if labels.ptr is None:
+        return [true, *described.values()]
+    items = prepared.data.records.items
+    ptr, source, sizes = items.node_ptr(target.level), items.node_source(target.level), items.n_source(target.level)
+    columns = []
+    for values in (true, *described.values()):
+        rows = []
+        for k, i in enumerate(test):
+            row: list[Any] = [None] * int(sizes[i])
+            for offset, node in enumerate(range(ptr[i], ptr[i + 1])):
+                row[int(source[node])] = values[labels.ptr[k] + offset]
+            rows.append(json.dumps(row))
+        columns.append(rows)
+    return columns
+
+
+def _true_values(target: TargetSpec, labels: Labels) -> list[Any]:
+    missing = None if labels.ptr is not None else ""
+    values = labels.values if labels.values.ndim == 1 else labels.values[:, 0]
+    mask = labels.mask if labels.mask.ndim == 1 else labels.mask[:, 0]
+    if target.kind in ("binary", "multiclass"):
+        names = target.class_names
+        return [names[int(v)] if m else missing for v, m in zip(values, mask, strict=True)]
+    return [float(v) if m else missing for v, m in zip(values, mask, strict=True)]

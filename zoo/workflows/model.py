@@ -1,0 +1,332 @@
+"""A trained model: loaded from a bundle, predicting from raw inputs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+
+from zoo.core.bundle import load_strict, read_example, read_spec, read_weights
+from zoo.core.cache import featurise
+from zoo.core.datamodule import BatchLoader, DataSource
+from zoo.core.domain import Domain, get_domain, load_object
+from zoo.core.evaluation import raw_outputs, to_predictions
+from zoo.core.heads import Network
+from zoo.core.scalers import scale_features
+from zoo.core.table import Table, read_table
+from zoo.core.types import Featurised, RowProblem
+from zoo.errors import BundleError, DataError, InputError, did_you_mean, unknown_name
+from zoo.specs.catalog import Catalog
+from zoo.specs.model import ModelSpec
+from zoo.specs.target import TargetSpec
+from zoo.workflows.build import DTYPES, build_network
+
+_CHUNK = 8192
+"""Rows featurised and predicted at a time, so that a file of millions needs no more memory than its table."""
+
+
+class Model:
+    """A trained model.
+
+    Attributes
+    ----------
+    spec
+        Everything ``config.json`` says.
+    network
+        The torch module, in evaluation mode.
+    """
+
+    def __init__(self, spec: ModelSpec, network: Network, domain: Domain, device: torch.device) -> None:
+        self.spec, self.network, self.domain, self.device = spec, network.to(device).eval(), domain, device
+
+    def __repr__(self) -> str:
+        targets = ", ".join(f"{t.name} [{t.unit or t.kind}]" for t in self.spec.targets)
+        return f"Model({self.spec.name}: {self.spec.architecture.name}, {targets})"
+
+    def predict(
+        self,
+        inputs: list[str] | pd.DataFrame | str | Path,
+        *,
+        input_column: str | None = None,
+        on_invalid: str = "null",
+        batch_size: int = 256,
+    ) -> pd.DataFrame:
+        """Predict a list of raw inputs, a DataFrame, or a CSV or TSV file.
+
+        Parameters
+        ----------
+        inputs
+            For molecules: SMILES strings; a DataFrame or a path of a file with a column of them.
+        input_column
+            That column; by default the one the model was trained on, else the only one of its kind.
+        on_invalid
+            ``null`` keeps a row that cannot be predicted, with an empty prediction and the reason in ``error``;
+            ``skip`` leaves it out; ``error`` raises.
+        batch_size
+            Items per forward pass; it does not change the values.
+
+        Returns
+        -------
+        DataFrame
+            The input's columns, rows in order, then per target ``<target>_pred`` in its unit (classes: the label)
+            with ``<target>_prob`` or ``<target>_prob_<class>``, and ``error``. Atom and bond values are JSON lists in
+            the input's order, null for atoms that standardisation removed.
+
+        Raises
+        ------
+        ZooError
+            If a column is missing, or a row cannot be predicted and ``on_invalid`` is ``error``.
+        """
+        if on_invalid not in ("null", "skip", "error"):
+            raise unknown_name("on_invalid", on_invalid, ("null", "skip", "error"))
+        table, frame = self._table(inputs)
+        column = (
+            self.input_column(list(frame.columns), input_column) if not isinstance(inputs, list) else frame.columns[0]
+        )
+        new = [c for t in self.spec.targets for c in prediction_columns(t)] + ["error"]
+        taken = [c for c in new if c in frame.columns]
+        if taken:
+            raise InputError(f"the input has a column {taken[0]!r} already; rename it, for the prediction is named so.")
+        raw = ["" if _is_null(v) else str(v) for v in frame[column]]
+        pieces = [
+            self._predict_chunk(raw[i : i + _CHUNK], frame.iloc[i : i + _CHUNK], i, batch_size)
+            for i in range(0, len(raw), _CHUNK)
+        ]
+        problems = [p for _, found in pieces for p in found]
+        if problems and on_invalid == "error":
+            raise _refusal(table, problems)
+        columns = {name: [v for piece, _ in pieces for v in piece[name]] for name in new}
+        result = pd.concat([frame.reset_index(drop=True), pd.DataFrame(columns, columns=new)], axis=1)
+        result.index = frame.index
+        if on_invalid == "skip":
+            result = result[result["error"] == ""]
+        return result
+
+    def _table(self, inputs: list[str] | pd.DataFrame | str | Path) -> tuple[Table | None, pd.DataFrame]:
+        if isinstance(inputs, pd.DataFrame):
+            return None, inputs
+        if isinstance(inputs, str | Path):
+            table = read_table(Path(inputs))
+            return table, table.frame
+        if not all(isinstance(v, str) for v in inputs):
+            raise InputError("inputs must be a list of strings, a DataFrame, or the path of a file.")
+        return None, pd.DataFrame({self.spec.input_column: list(inputs)}, dtype=object)
+
+    def input_column(self, columns: list[str], given: str | None) -> str:
+        """Return the column of the raw inputs: the given one, the training data's, or one named alike."""
+        wanted = given or self.spec.input_column
+        if wanted in columns:
+            return wanted
+        alike = [c for c in columns if c.strip().casefold() in (wanted.casefold(), self.domain.input_kind)]
+        if given is None and len(alike) == 1:
+            return alike[0]
+        raise DataError(
+            f"no column {wanted!r} in the input.{did_you_mean(wanted, columns)} It has: {', '.join(columns)}. "
+            "Name the column with --input COL (input_column= in Python)."
+        )
+
+    def _predict_chunk(
+        self, raw: list[str], frame: pd.DataFrame, offset: int, batch_size: int
+    ) -> tuple[dict[str, list[Any]], list[RowProblem]]:
+        found = featurise(self.domain, raw, self.spec.featuriser.options, cache=False)
+        features, bad = self._features(found, frame)
+        predictions = self.predict_items(found.items, features, batch_size)
+        errors = [""] * len(raw)
+        for problem in [*found.problems, *bad]:
+            errors[problem.row] = problem.reason
+        columns: dict[str, list[Any]] = {"error": errors}
+        for target in self.spec.targets:
+            columns |= self._columns(target, predictions[target.name], found, len(raw))
+        for problem in bad:
+            for target in self.spec.targets:
+                for name in prediction_columns(target):
+                    columns[name][problem.row] = None
+        problems = [RowProblem(p.row + offset, p.value, p.reason) for p in [*found.problems, *bad]]
+        return columns, sorted(problems, key=lambda p: p.row)
+
+    def predict_items(self, items: Any, features: np.ndarray | None, batch_size: int) -> dict[str, np.ndarray]:
+        """Return predictions of featurised items by target: see :func:`zoo.core.evaluation.to_predictions`."""
+        n = len(items)
+        source = DataSource(items, np.arange(n), {}, features, DTYPES[self.spec.dtype])
+        raw = raw_outputs(self.network, BatchLoader(source, np.arange(n), batch_size), self.device)
+        empty = {t.name: np.zeros((0, t.n_outputs)) for t in self.spec.targets}
+        return {
+            t.name: to_predictions(t, self.spec.scalers[t.name], raw.get(t.name, empty[t.name]))
+            for t in self.spec.targets
+        }
+
+    def _features(self, found: Featurised, frame: pd.DataFrame) -> tuple[np.ndarray | None, list[RowProblem]]:
+        scaler = self.spec.features
+        if scaler is None:
+            return None, []
+        parts = [] if found.items.features is None else [found.items.features]
+        bad: dict[int, RowProblem] = {}
+        for name in scaler.names[scaler.n_from_featuriser :]:
+            if name not in frame.columns:
+                raise DataError(
+                    f"the model needs the feature column {name!r}; the input has: {', '.join(frame.columns)}."
+                )
+            values = pd.to_numeric(frame[name], errors="coerce").to_numpy(dtype=np.float64)[found.position]
+            for position in found.position[~np.isfinite(values)]:
+                bad[int(position)] = RowProblem(
+                    int(position), str(frame[name].iloc[position]), f"feature {name!r} is missing or not a number"
+                )
+            parts.append(np.where(np.isfinite(values), values, 0.0)[:, None])
+        return scale_features(scaler, np.concatenate(parts, axis=1)), list(bad.values())
+
+    def _columns(self, target: TargetSpec, pred: np.ndarray, found: Featurised, n: int) -> dict[str, list[Any]]:
+        columns: dict[str, list[Any]] = {name: [None] * n for name in prediction_columns(target)}
+        values = describe(target, pred)
+        if target.level == self.domain.item_level:
+            for name, column in values.items():
+                for position, value in zip(found.position.tolist(), column, strict=True):
+                    columns[name][position] = value
+            return columns
+        ptr, source = found.items.node_ptr(target.level), found.items.node_source(target.level)
+        sizes = found.items.n_source(target.level)
+        for name, column in values.items():
+            for i, position in enumerate(found.position.tolist()):
+                row: list[Any] = [None] * int(sizes[i])
+                for node in range(ptr[i], ptr[i + 1]):
+                    row[int(source[node])] = column[node]
+                columns[name][position] = json.dumps(row)
+        return columns
+
+
+def prediction_columns(target: TargetSpec) -> list[str]:
+    """Return the names of a target's columns in a prediction file."""
+    if target.kind == "binary":
+        return [f"{target.name}_pred", f"{target.name}_prob"]
+    if target.kind == "multiclass":
+        return [f"{target.name}_pred", *[f"{target.name}_prob_{c}" for c in target.class_names]]
+    return [f"{target.name}_pred"]
+
+
+def describe(target: TargetSpec, pred: np.ndarray) -> dict[str, list[Any]]:
+    """Return the columns of :func:`prediction_columns` for predictions ``(n, k)``."""
+    names = target.class_names
+    if target.kind == "binary":
+        labels = [names[int(p >= 0.5)] for p in pred[:, 0]]
+        return dict(zip(prediction_columns(target), (labels, pred[:, 0].tolist()), strict=True))
+    if target.kind == "multiclass":
+        labels = [names[i] for i in pred.argmax(axis=1)]
+        return dict(zip(prediction_columns(target), (labels, *pred.T.tolist()), strict=True))
+    values = pred[:, 0].tolist() if pred.shape[1] == 1 else pred.tolist()
+    return {f"{target.name}_pred": values}
+
+
+def load_model(model: str | Path, *, device: str = "auto", includes: list[Path] | None = None) -> Model:
+    """Load a zoo model by name, or a bundle by its folder (or the run folder it stands in).
+
+    Raises
+    ------
+    BundleError
+        If it is no bundle, was changed by a byte, or needs another version of its featuriser or architecture.
+    """
+    return load_bundle(find_bundle(model, includes), device=device)
+
+
+def find_bundle(model: str | Path, includes: list[Path] | None = None) -> Path:
+    """Return the folder of a zoo model's name, a bundle, or a run."""
+    path = Path(model)
+    for folder in (path, path / "bundle"):
+        if (folder / "config.json").is_file():
+            return folder
+    if path.exists():
+        raise BundleError(f"{path} is not a bundle: it has no config.json. A bundle is the folder `bundle/` of a run.")
+    catalog = Catalog(includes or [])
+    if str(model) in catalog.names("model"):
+        return catalog.model_path(str(model))
+    known = catalog.names("model")
+    raise BundleError(
+        f"no model {str(model)!r}: neither a folder nor a zoo model.{did_you_mean(str(model), known)} "
+        f"Zoo models: {', '.join(known) or 'none yet'}."
+    )
+
+
+def load_bundle(folder: Path, *, device: str = "auto") -> Model:
+    """Load a bundle and check that this installation makes the same features and layers."""
+    spec = read_spec(folder)
+    domain = get_domain(spec.domain)
+    own = (domain.featuriser, domain.featuriser_version)
+    if (spec.featuriser.name, spec.featuriser.version) != own:
+        raise BundleError(
+            f"{folder} was trained with the featuriser {spec.featuriser.name} version {spec.featuriser.version}; "
+            f"this installation has {own[0]} version {own[1]}. Use the version of scizoo it was made with: "
+            f"pip install scizoo=={spec.provenance.packages.get('scizoo', '?')}"
+        )
+    name = spec.architecture.name
+    if name not in domain.architectures:
+        raise BundleError(f"{folder}: {unknown_name('architecture', name, domain.architectures)}")
+    current = load_object(domain.architectures[name]).VERSION
+    if spec.architecture.version != current:
+        raise BundleError(
+            f"{folder} needs version {spec.architecture.version} of {name}; this installation has version {current}."
+        )
+    n_features = 0 if spec.features is None else len(spec.features.names)
+    network = build_network(
+        domain,
+        name,
+        spec.architecture.hparams,
+        spec.architecture.head,
+        targets=spec.targets,
+        n_features=n_features,
+        seed=0,
+    ).to(DTYPES[spec.dtype])
+    load_strict(network, read_weights(folder), str(folder / "model.safetensors"))
+    return Model(spec, network, domain, pick_device(device))
+
+
+def check_example(folder: Path, model: Model, tolerance: float = 1e-4) -> float:
+    """Predict a bundle's examples; return the largest difference (relative above 1), raise above ``tolerance``."""
+    example = read_example(folder)
+    frame = pd.DataFrame(example["inputs"])
+    got = model.predict(frame, input_column=model.spec.input_column)
+    worst = 0.0
+    for name, want in example["outputs"].items():
+        for a, b in zip(got[name], want, strict=True):
+            worst = max(worst, _difference(a, b))
+    if worst > tolerance:
+        raise BundleError(f"{folder}: its example is off by {worst:.2g} (allowed {tolerance:g}).")
+    return worst
+
+
+def _difference(a: Any, b: Any) -> float:
+    if isinstance(a, str) and a.startswith("["):
+        pairs = zip(json.loads(a), json.loads(b), strict=True)
+        return max((_difference(x, y) for x, y in pairs), default=0.0)
+    if isinstance(a, float) and isinstance(b, float | int):
+        return abs(a - b) / max(1.0, abs(b))
+    return 0.0 if a == b else float("inf")
+
+
+def pick_device(device: str) -> torch.device:
+    """Return the device that a name stands for; ``gpu`` without one is an error."""
+    if device == "gpu" and not torch.cuda.is_available():
+        raise InputError("--device gpu: torch sees no GPU here. Use --device cpu.")
+    return torch.device("cuda" if device != "cpu" and torch.cuda.is_available() else "cpu")
+
+
+def _refusal(table: Table | None, problems: list[RowProblem]) -> DataError:
+    if table is not None:
+        return table.fail(
+            f"{len(problems)} rows cannot be predicted.",
+            [(p.row, f"{p.value!r}: {p.reason}") for p in problems],
+            "Mend them, or use --on-invalid null (keep them empty) or skip (leave them out).",
+        )
+    shown = "; ".join(f"row {p.row}: {p.value!r}: {p.reason}" for p in problems[:5])
+    return DataError(f"{len(problems)} rows cannot be predicted: {shown}. Use on_invalid='null' or 'skip'.")
+
+
+def _is_null(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and np.isnan(value)) or value is pd.NA
+
+
+def model_summary(spec: ModelSpec) -> Mapping[str, Any]:
+    """Return what a table of models shows."""
+    return {"name": spec.name, "architecture": spec.architecture.name, "parameters": spec.provenance.parameters}

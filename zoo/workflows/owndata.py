@@ -1,0 +1,160 @@
+"""A task made from a user's own file: columns found, kinds inferred and said, everything overridable."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from zoo import resources
+from zoo.core.domain import DOMAINS, Domain, get_domain
+from zoo.core.infer import infer_kind
+from zoo.core.table import Table, read_table
+from zoo.errors import DataError, InputError, did_you_mean
+from zoo.specs.dataset import ColumnSpec, DatasetSpec, FileSpec
+from zoo.specs.target import TargetSpec
+from zoo.specs.task import MetricSpec, SplitSpec, TaskSpec
+
+_METRICS: dict[str, list[tuple[str, str]]] = {
+    "regression": [("rmse", "min"), ("mae", "min"), ("r2", "max"), ("spearman", "max")],
+    "binary": [("roc_auc", "max"), ("average_precision", "max"), ("accuracy", "max"), ("mcc", "max")],
+    "multiclass": [("balanced_accuracy", "max"), ("accuracy", "max"), ("cross_entropy", "min")],
+}
+
+
+def own_task(
+    path: Path, targets: list[str], *, kind: str | None, input_column: str | None
+) -> tuple[TaskSpec, DatasetSpec, list[str]]:
+    """Return a task and a data set for a file, and what was inferred, a line each.
+
+    Parameters
+    ----------
+    path
+        CSV or TSV file.
+    targets
+        Columns to predict.
+    kind
+        Kind of the targets; inferred where None.
+    input_column
+        Column of the raw inputs; found where None.
+
+    Raises
+    ------
+    DataError, InputError
+        If a column is missing, or cannot be told or read.
+    """
+    table = read_table(path)
+    domain, column = find_input(table, input_column)
+    notes = [f"input: column {column!r} ({domain.input_kind})"]
+    specs = []
+    for name in targets:
+        if name == column:
+            raise InputError(f"--target {name}: this is the input column. Name a column to predict.")
+        spec, reason = _target(table, name, kind, domain)
+        specs.append(spec)
+        notes.append(f"target {name!r}: {spec.kind} at {spec.level} level ({reason})")
+    dataset = _dataset(table, path, column, domain, specs)
+    return _task(dataset, domain, specs), dataset, notes
+
+
+def find_input(table: Table, given: str | None) -> tuple[Domain, str]:
+    """Return the domain and the column of the inputs: the given one, or the only one named after its kind."""
+    domains = [get_domain(name) for name in DOMAINS]
+    if given is not None:
+        table.column(given)
+        return domains[0], given
+    for domain in domains:
+        alike = [c for c in table.columns if domain.input_kind in c.casefold()]
+        exact = [c for c in alike if c.casefold() == domain.input_kind]
+        if len(exact or alike) == 1:
+            return domain, (exact or alike)[0]
+        if alike:
+            raise DataError(f"{table.path}: several columns may be the input: {', '.join(alike)}. Use --input COL.")
+    kinds = ", ".join(d.input_kind for d in domains)
+    raise DataError(
+        f"{table.path}: no column is named after an input ({kinds}); it has: {', '.join(table.columns)}. "
+        "Name it with --input COL."
+    )
+
+
+def _target(table: Table, name: str, kind: str | None, domain: Domain) -> tuple[TargetSpec, str]:
+    if name not in table.columns:
+        raise DataError(
+            f"{table.path}: no column {name!r}.{did_you_mean(name, table.columns)} It has: {', '.join(table.columns)}."
+        )
+    found = infer_kind(table.column(name), name, table)
+    level = domain.node_levels[0] if found.nodes else domain.item_level
+    chosen: Any = kind or found.kind
+    reason = "asked for" if kind is not None and kind != found.kind else found.reason
+    classes = found.classes
+    if chosen != "regression" and classes is None:
+        classes = sorted({v.strip() for v in table.column(name) if v.strip()})
+        if len(classes) < 2:
+            raise DataError(f"{table.path}: column {name!r} holds {len(classes)} class; two are needed.")
+        if chosen == "binary" and len(classes) != 2:
+            shown = ", ".join(classes[:6])
+            raise DataError(f"{table.path}: column {name!r} holds {len(classes)} classes ({shown}); binary needs two.")
+    if chosen == "regression":
+        classes = None
+    positive = found.positive if chosen == "binary" and classes == found.classes else None
+    spec = TargetSpec(name=name.strip(), column=name, level=level, kind=chosen, classes=classes, positive=positive)  # type: ignore[arg-type]
+    return spec, reason
+
+
+def _dataset(table: Table, path: Path, column: str, domain: Domain, targets: list[TargetSpec]) -> DatasetSpec:
+    sources = [t.source for t in targets]
+    columns = [
+        ColumnSpec(
+            name=name,
+            role="input" if name == column else "target" if name in sources else "ignore",
+            kind=domain.input_kind if name == column else "text",  # type: ignore[arg-type]
+        )
+        for name in table.columns
+    ]
+    file = FileSpec(
+        name=path.name,
+        sha256=resources.sha256_of(path),
+        bytes=path.stat().st_size,
+        rows=len(table),
+        format=_format(path),
+    )
+    return DatasetSpec(
+        name=_slug(path.name.split(".")[0]),
+        title=path.name,
+        domain=domain.name,  # type: ignore[arg-type]
+        files=[file],
+        columns=columns,
+        licence="unknown",
+        source=str(path),
+        citation="",
+    )
+
+
+def _task(dataset: DatasetSpec, domain: Domain, targets: list[TargetSpec]) -> TaskSpec:
+    kinds = list(dict.fromkeys(t.kind for t in targets))
+    names = [pair for kind in kinds for pair in _METRICS[kind]]
+    metrics = [
+        MetricSpec(name=name, direction=direction, primary=i == 0)  # type: ignore[arg-type]
+        for i, (name, direction) in enumerate(dict.fromkeys(names))
+    ]
+    baselines = [f"{domain.name}:{b}" for b in dict.fromkeys(b for k in kinds for b in domain.default_baselines[k])]
+    return TaskSpec(
+        name=dataset.name,
+        title=f"{', '.join(t.name for t in targets)} of {dataset.title}",
+        domain=dataset.domain,
+        dataset=dataset.name,
+        targets=targets,
+        metrics=metrics,
+        split=SplitSpec(method=domain.default_split),
+        baselines=baselines,
+        models=list(domain.architectures),
+        recipe=domain.default_recipe,
+    )
+
+
+def _format(path: Path) -> Any:
+    return "tsv" if path.name.lower().removesuffix(".gz").endswith((".tsv", ".tab")) else "csv"
+
+
+def _slug(text: str) -> str:
+    return re.sub(r"[^a-z0-9._-]+", "-", text.casefold()).strip("-._") or "data"

@@ -1,0 +1,51 @@
+"""``zoo predict`` and ``zoo.load``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+import pandas as pd
+import torch
+
+from zoo.core.bundle import write_atomic
+from zoo.errors import InputError
+from zoo.workflows.model import Model, load_model
+
+__all__ = ["load", "predict", "predict_command"]
+
+
+def load(model: str | Path, *, device: str = "auto") -> Model:
+    """Load a zoo model by name, or a bundle (or run) by its folder."""
+    return load_model(model, device=device)
+
+
+def predict(
+    model: str | Path | Model, inputs: list[str] | pd.DataFrame | str | Path, *, on_invalid: str = "null"
+) -> pd.DataFrame:
+    """Predict with a model, a bundle or a zoo model's name; see :meth:`zoo.workflows.model.Model.predict`."""
+    loaded = model if isinstance(model, Model) else load(model)
+    return loaded.predict(inputs, on_invalid=on_invalid)
+
+
+def predict_command(args: argparse.Namespace) -> int:
+    """Predict a file and write a CSV with the input's rows in order."""
+    if args.out.is_dir():
+        raise InputError(f"{args.out} is a folder; -o names the CSV file to write.")
+    if args.threads:
+        torch.set_num_threads(args.threads)
+    model = load_model(args.bundle, device=args.device or "auto", includes=args.include)
+    result = model.predict(
+        args.file,
+        input_column=args.input,
+        on_invalid=args.on_invalid,
+        **({"batch_size": args.batch_size} if args.batch_size else {}),
+    )
+    args.out.parent.mkdir(parents=True, exist_ok=True)
+    write_atomic(args.out, result.to_csv(index=False, lineterminator="\n").encode())
+    if not args.quiet:
+        failed = int((result["error"] != "").sum())
+        note = f", {failed} of them without a prediction (column `error` says why)" if failed else ""
+        sys.stdout.write(f"{len(result)} rows{note} → {args.out}\n")
+    return 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 
@@ -44,18 +43,12 @@ class Catalog:
 
     def __init__(self, includes: Iterable[Path | str] = ()) -> None:
         self.roots = resources.roots(includes)
+        self._found: dict[Kind, dict[str, Path]] = {}
 
-    @cached_property
-    def _tasks(self) -> dict[str, Path]:
-        return self._find("task")
-
-    @cached_property
-    def _datasets(self) -> dict[str, Path]:
-        return self._find("dataset")
-
-    @cached_property
-    def _models(self) -> dict[str, Path]:
-        return self._find("model")
+    def _table(self, kind: Kind) -> dict[str, Path]:
+        if kind not in self._found:
+            self._found[kind] = self._find(kind)
+        return self._found[kind]
 
     def _find(self, kind: Kind) -> dict[str, Path]:
         found: dict[str, Path] = {}
@@ -123,9 +116,6 @@ class Catalog:
     def model_path(self, name: str) -> Path:
         """Return the folder (a bundle) of a zoo model."""
         return self.path("model", name).parent
-
-    def _table(self, kind: Kind) -> dict[str, Path]:
-        return {"task": self._tasks, "dataset": self._datasets, "model": self._models}[kind]
 
 
 def _load_named(path: Path, spec: type[SpecT], name: str) -> SpecT:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import types
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -84,9 +85,8 @@ def _message(items: list[dict[str, Any]], location: Location, spec: type[BaseMod
     wanted = [_EXPECTED[i["type"]] for i in items if i["type"] in _EXPECTED]
     if wanted:
         return f"must be {' or '.join(dict.fromkeys(wanted))}, got {describe(given)}.{_remedy(kind, given)}"
-    return (
-        f"{str(item['msg']).replace('Input should', 'must').replace('String should', 'must')}, got {describe(given)}."
-    )
+    said = re.sub(r"^[A-Z][a-z]+ should", "must", str(item["msg"])).replace(" after validation", "")
+    return f"{said}, got {describe(given)}."
 
 
 def describe(value: Any) -> str:

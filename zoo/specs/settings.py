@@ -26,6 +26,7 @@ CLOSED = (
     *(f"train.{name}" for name in TrainSpec.model_fields),
     *TOP,
 )
+_SECTIONS = ("model", "train", "split")
 _FLAGS = {
     "model": "model.architecture",
     "epochs": "train.epochs",
@@ -88,7 +89,7 @@ def _is_known(key: str) -> bool:
 def _unknown(key: str, where: str) -> SpecError:
     if key == "split.seed":
         return SpecError(f"{where}: unknown setting 'split.seed'. The seed of the split is 'split_seed'.")
-    names = [*CLOSED, *OPEN]
+    names = [*CLOSED, *OPEN, *_SECTIONS]
     # A bare field name is the commonest slip: `lr` for `train.lr`.
     ending = [name for name in names if name.rsplit(".", 1)[-1] == key.rsplit(".", 1)[-1]]
     hint = f" Did you mean {ending[0]!r}?" if ending else did_you_mean(key, names)
@@ -130,7 +131,7 @@ def _of_section(data: Mapping[str, Any], document: Document, path: tuple[str, ..
         key, where = ".".join(here), document.where(here)
         if _is_known(key):
             yield Setting(key, value, where)
-        elif key in (*OPEN, "model", "train", "split"):
+        elif key in (*OPEN, *_SECTIONS):
             if isinstance(value, dict):
                 yield from _of_section(value, document, here)
             elif value is not None:

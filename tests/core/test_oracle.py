@@ -89,7 +89,9 @@ def microbatch(part, targets, poison):
     for t in targets:
         mask = torch.tensor(part["mask"][t["name"]], dtype=torch.bool)
         if t["kind"] == "ce":
-            values = torch.tensor([0 if v is None else int(v) for v in np.ravel(np.array(part["y"][t["name"]], object))])
+            values = torch.tensor(
+                [0 if v is None else int(v) for v in np.ravel(np.array(part["y"][t["name"]], object))]
+            )
             values, mask = values.long(), mask.reshape(-1)
         else:
             rows = [[poison if v is None else v for v in row] for row in part["y"][t["name"]]]

@@ -6,6 +6,7 @@ import csv
 import signal
 import sys
 import time
+from io import StringIO
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, Self
@@ -14,7 +15,10 @@ import lightning as L
 from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.loggers.logger import Logger
 
+from zoo.core.bundle import write_atomic
 from zoo.core.module import ZooModule
+
+_TIMING = frozenset({"seconds"})
 
 
 class ValidationScores(Callback):
@@ -41,8 +45,7 @@ class TrainLoss(Callback):
 class RunLogger(Logger):
     """Writes ``metrics.csv`` (deterministic values, one row per step logged) and ``timing.csv``.
 
-    Rows arrive in pieces (validation, learning rate, training loss) and are joined by step; the columns are those of
-    the first epoch, and a value without a column is added to the header by rewriting the small file.
+    Values arrive in pieces (validation, learning rate, training loss) and are joined by step.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -64,16 +67,14 @@ class RunLogger(Logger):
         row.setdefault("seconds", round(time.monotonic() - self.started, 3))
 
     def save(self) -> None:
-        """Write both files."""
-        timing = {"seconds"}
-        for name, keep in (("metrics.csv", lambda k: k not in timing), ("timing.csv", lambda k: k in timing)):
-            columns = list(dict.fromkeys(k for row in self.rows.values() for k in row if keep(k)))
-            with (self.folder / name).open("w", newline="", encoding="utf-8") as handle:
-                writer = csv.writer(handle, lineterminator="\n")
-                writer.writerow(["step", *columns])
-                writer.writerows(
-                    [[step, *[row.get(c, "") for c in columns]] for step, row in sorted(self.rows.items())]
-                )
+        """Write both files, each whole or not at all."""
+        for name, timed in (("metrics.csv", False), ("timing.csv", True)):
+            columns = list(dict.fromkeys(k for row in self.rows.values() for k in row if (k in _TIMING) == timed))
+            text = StringIO()
+            writer = csv.writer(text, lineterminator="\n")
+            writer.writerow(["step", *columns])
+            writer.writerows([step, *[row.get(c, "") for c in columns]] for step, row in sorted(self.rows.items()))
+            write_atomic(self.folder / name, text.getvalue().encode())
 
     def finalize(self, status: str) -> None:  # noqa: ARG002
         """Write what there is."""

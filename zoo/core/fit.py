@@ -16,7 +16,6 @@ from lightning.pytorch.callbacks import (
     Callback,
     EarlyStopping,
     EMAWeightAveraging,
-    LearningRateMonitor,
     RichProgressBar,
     Timer,
 )
@@ -77,8 +76,6 @@ def _callbacks(module: ZooModule, *, folder: Path | None, progress: bool, has_va
         callbacks.append(EarlyStopping("val_monitor", mode=mode, patience=train.patience, check_finite=False))
     if module.budget_seconds is not None:
         callbacks.append(Timer(timedelta(seconds=module.budget_seconds), interval="step", verbose=False))
-    if folder is not None:
-        callbacks.append(LearningRateMonitor(logging_interval="epoch"))
     if progress:
         callbacks.append(RichProgressBar(leave=False) if sys.stderr.isatty() else PlainProgress())
     return callbacks
@@ -133,6 +130,7 @@ def _ignore_known_warnings() -> None:
         ".*does not have many workers.*",
         ".*number of training batches.*smaller than the logging interval.*",
         ".*You defined a `validation_step` but have no `val_dataloader`.*",
+        ".*You have overridden `transfer_batch_to_device`.*",
         ".*GPU available but not used.*",
         ".*`isinstance\\(treespec, LeafSpec\\)` is deprecated.*",
         ".*Detected call of `lr_scheduler.step\\(\\)` before `optimizer.step\\(\\)`.*",

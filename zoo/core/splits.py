@@ -75,7 +75,8 @@ def make_split(
     folder
         Where ``spec.file`` is looked for: the data set's folder.
     column
-        For method ``column``: the part of every row of the table (not of every item).
+        For method ``column``: the part of every row of the table, so that torn duplicates are found; or that of
+        every item.
 
     Raises
     ------
@@ -242,6 +243,10 @@ def _check_listed(path: Path, what: str, rows: set[int]) -> None:
 
 
 def _column_parts(spec: SplitSpec, records: Records, column: Sequence[str] | None) -> dict[int, Part]:
+    if column is not None and len(column) == len(records) < records.n_rows:
+        by_row = dict.fromkeys(range(records.n_rows), "")
+        by_row.update({int(r): part for own, part in zip(records.rows, column, strict=True) for r in own})
+        column = list(by_row.values())
     if column is None or len(column) != records.n_rows:
         given = "none" if column is None else str(len(column))
         raise DataError(

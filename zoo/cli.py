@@ -109,7 +109,7 @@ def _train_arguments(parser: argparse.ArgumentParser) -> None:
     settings = parser.add_argument_group("every other setting")
     settings.add_argument("--config", type=Path, metavar="FILE", help="YAML file of settings")
     settings.add_argument(
-        "--set", dest="sets", action="append", default=[], metavar="KEY=VALUE", help="one setting, as train.lr=0.001"
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="one setting, as train.lr=0.001"
     )
     settings.add_argument("--print-config", action="store_true", help="print every setting with its origin, and stop")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")

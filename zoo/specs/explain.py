@@ -44,13 +44,13 @@ def dot(location: Location) -> str:
 
 
 def explain(error: ValidationError, spec: type[BaseModel], data: Any) -> list[Problem]:
-    """Return the problems of a validation in the order of the data, one for each place.
+    """Return the problems of a validation, one for each place: unknown keys first, for they explain the missing ones.
 
     pydantic reports a value that fits no member of a union once per member, at places that do not exist in the
     data; these are folded into one.
     """
     found: dict[Location, list[dict[str, Any]]] = {}
-    for item in error.errors(include_url=False):
+    for item in sorted(error.errors(include_url=False), key=lambda item: item["type"] != "extra_forbidden"):
         location = tuple(part for part in item["loc"] if part != "[key]")
         if item["type"] != "missing":
             location = _existing(location, data)

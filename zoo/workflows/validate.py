@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Literal
 
 from zoo import resources
-from zoo.core.bundle import read_example, read_spec, read_weights
 from zoo.core.domain import get_domain, load_object
 from zoo.core.labels import parse_labels
 from zoo.core.metrics import METRICS
@@ -23,6 +22,7 @@ from zoo.specs.dataset import DatasetSpec, FileSpec
 from zoo.specs.task import TaskSpec
 from zoo.workflows.catalog import find
 from zoo.workflows.console import print_json, print_line, print_table
+from zoo.workflows.model import check_example, load_bundle
 
 Status = Literal["ok", "failed", "not available here"]
 ABSENT: Status = "not available here"
@@ -257,9 +257,8 @@ def _model_steps(catalog: Catalog, name: str, mirror: Path | None) -> Steps:  # 
     yield "definition", lambda: spec.architecture.name
     if spec.name != name:
         yield "name", partial(_raise, SpecError(f"{folder}: config.json says {spec.name!r}, the folder {name!r}."))
-    yield "checksums", lambda: read_spec(folder).config_sha256
-    yield "weights", lambda: f"{len(read_weights(folder))} tensors"
-    yield "example", lambda: f"{len(read_example(folder))} entries"
+    # Checksums, strict loading, and the three predictions that the bundle promises.
+    yield "example", lambda: f"largest difference {check_example(folder, load_bundle(folder)):.1e}"
 
 
 def _raise(error: ZooError) -> str:

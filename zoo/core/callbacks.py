@@ -33,15 +33,14 @@ class ValidationScores(Callback):
 class TrainLoss(Callback):
     """Logs the mean loss of an epoch's steps, the last gradient norm and the learning rate."""
 
-    def on_train_epoch_end(self, trainer: L.Trainer, pl_module: ZooModule) -> None:
+    def on_train_epoch_end(self, trainer: L.Trainer, pl_module: ZooModule) -> None:  # noqa: ARG002
         """Log and forget."""
         steps = pl_module.step_losses
         if steps:
-            rates = [float(group["lr"]) for group in trainer.optimizers[0].param_groups]
             values = {
                 "train_loss": sum(steps) / len(steps),
                 "grad_norm": pl_module.grad_norm,
-                "next_lr": rates[0],
+                "lr": pl_module.lr,
             }
             pl_module.log_dict(values, batch_size=1, on_step=False, on_epoch=True)
             pl_module.step_losses = []

@@ -51,7 +51,7 @@ def make_trainer(
         devices=1,
         max_epochs=train.epochs,
         precision=_PRECISION[train.precision],
-        callbacks=_callbacks(module, folder=folder, progress=progress, has_val=has_val),
+        callbacks=_callbacks(module, progress=progress, has_val=has_val),
         logger=False if folder is None else RunLogger(folder),
         enable_checkpointing=False,
         enable_progress_bar=progress and sys.stderr.isatty(),
@@ -65,7 +65,7 @@ def make_trainer(
     )
 
 
-def _callbacks(module: ZooModule, *, folder: Path | None, progress: bool, has_val: bool) -> list[Callback]:
+def _callbacks(module: ZooModule, *, progress: bool, has_val: bool) -> list[Callback]:
     train = module.train_spec
     callbacks: list[Callback] = [ValidationScores(), TrainLoss()]
     if train.ema is not None:

@@ -85,7 +85,7 @@ class ZooModule(L.LightningModule):
         self.scores: dict[str, ScoreInfo] = {}
         self.best: dict[str, Any] = {"value": None, "epoch": None, "step": None, "weights": None}
         self.step_losses: list[float] = []
-        self.grad_norm = 0.0
+        self.grad_norm = self.lr = 0.0
         self._reference: list[float] = []
         self._started = time.monotonic()
         self._window: list[Batch] = []
@@ -146,6 +146,7 @@ class ZooModule(L.LightningModule):
 
     def on_before_optimizer_step(self, optimizer: torch.optim.Optimizer) -> None:
         """Clip the gradient, unscaled and summed over the window."""
+        self.lr = float(optimizer.param_groups[0]["lr"])
         parameters = [p for group in optimizer.param_groups for p in group["params"]]
         limit = self.train_spec.clip
         norm = torch.nn.utils.clip_grad_norm_(parameters, float("inf") if limit is None else limit)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import metadata
@@ -12,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import torch
 
 from zoo import resources
@@ -30,7 +28,7 @@ from zoo.core.scalers import fit_feature_scaler, fit_target_scaler, scale_featur
 from zoo.core.splits import Split, make_split
 from zoo.core.table import Table, read_table
 from zoo.core.types import Labels
-from zoo.errors import DataError, InputError, unknown_name
+from zoo.errors import DataError, InputError, SpecError, unknown_name
 from zoo.specs.catalog import Catalog
 from zoo.specs.dataset import DatasetSpec
 from zoo.specs.model import FeatureScalerSpec, ScalerSpec
@@ -75,16 +73,12 @@ class Prepared:
 
 
 def read_dataset(dataset: DatasetSpec, folder: Path, mirror: Path | None) -> tuple[Table, str]:
-    """Return the rows of a data set's files, one below the other, and a hash over the files."""
-    tables, digest = [], hashlib.sha256()
-    for file in dataset.files:
-        path = resources.locate(file, folder, mirror)
-        tables.append(read_table(path, file.format, file.member))
-        digest.update(file.sha256.encode())
-    if len(tables) == 1:
-        return tables[0], digest.hexdigest()
-    frame = pd.concat([t.frame for t in tables], ignore_index=True)
-    return Table(frame, tables[0].path, np.concatenate([t.lines for t in tables])), digest.hexdigest()
+    """Return the rows of a data set's file, and a hash of it."""
+    if len(dataset.files) > 1:
+        names = ", ".join(f.name for f in dataset.files)
+        raise SpecError(f"data set {dataset.name!r} declares several files ({names}); a table must be one file.")
+    file = dataset.files[0]
+    return read_table(resources.locate(file, folder, mirror), file.format, file.member), file.sha256
 
 
 def load_data(
@@ -233,15 +227,27 @@ def build_network(
 def _features(data: Data, train: np.ndarray) -> tuple[np.ndarray | None, FeatureScalerSpec | None]:
     """Return scaled item-level features, the featuriser's first, and their scaler fitted on the training items."""
     records = data.records
-    found = [(records.items.features, records.items.feature_names), (records.features, records.feature_names)]
-    present = [(values, names) for values, names in found if values is not None]
-    if not present:
+    values = _raw_features(records)
+    if values is None:
         return None, None
-    values = np.concatenate([v for v, _ in present], axis=1)
-    names = [name for _, group in present for name in group]
     own = 0 if records.items.features is None else records.items.features.shape[1]
+    names = [*(records.items.feature_names if own else []), *records.feature_names]
     scaler = fit_feature_scaler(names, values[train], own)
     return scale_features(scaler, values), scaler
+
+
+def _raw_features(records: Records) -> np.ndarray | None:
+    present = [v for v in (records.items.features, records.features) if v is not None]
+    return np.concatenate(present, axis=1) if present else None
+
+
+def scaled_features(records: Records, scaler: FeatureScalerSpec) -> np.ndarray:
+    """Return ``(n, f)`` features of records as a trained model wants them."""
+    values = _raw_features(records)
+    names = [*records.items.feature_names[: scaler.n_from_featuriser], *records.feature_names]
+    if values is None or names != scaler.names:
+        raise DataError(f"the model needs the features {', '.join(scaler.names)}; the data has: {', '.join(names)}.")
+    return scale_features(scaler, values)
 
 
 def _has_label(labels: Labels) -> np.ndarray:

@@ -12,6 +12,7 @@ from zoo.core.infer import infer_kind
 from zoo.core.table import Table, read_table
 from zoo.errors import DataError, InputError, did_you_mean
 from zoo.specs.dataset import ColumnSpec, DatasetSpec, FileSpec
+from zoo.specs.model import ModelSpec
 from zoo.specs.target import TargetSpec
 from zoo.specs.task import MetricSpec, SplitSpec, TaskSpec
 
@@ -128,6 +129,25 @@ def _dataset(table: Table, path: Path, column: str, domain: Domain, targets: lis
         source=str(path),
         citation="",
     )
+
+
+def labelled_file(
+    path: Path, spec: ModelSpec, domain: Domain, input_column: str | None
+) -> tuple[TaskSpec, DatasetSpec]:
+    """Return a task and a data set that score a trained model on all rows of a file."""
+    table = read_table(path)
+    column = input_column or (spec.input_column if spec.input_column in table.columns else None)
+    if column is None:
+        column = find_input(table, None)[1]
+    for target in spec.targets:
+        table.column(target.source)
+    dataset = _dataset(table, path, column, domain, spec.targets)
+    extra = spec.features.names[spec.features.n_from_featuriser :] if spec.features else []
+    columns = [
+        c.model_copy(update={"role": "feature", "kind": "number"}) if c.name in extra else c for c in dataset.columns
+    ]
+    dataset = dataset.model_copy(update={"columns": columns})
+    return _task(dataset, domain, spec.targets), dataset
 
 
 def _task(dataset: DatasetSpec, domain: Domain, targets: list[TargetSpec]) -> TaskSpec:

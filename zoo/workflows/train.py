@@ -179,9 +179,8 @@ def _write_start(folder: Path, prepared: Prepared) -> None:
 
 def _describe(prepared: Prepared, folder: Path, say: Any) -> None:
     run, records = prepared.run, prepared.data.records
-    say(
-        f"{run.task.name}: {records.n_rows} rows of {run.dataset.name} → {len(records)} {prepared.data.domain.item_level}s"
-    )
+    what = f"{len(records)} {prepared.data.domain.item_level}s"
+    say(f"{run.task.name}: {records.n_rows} rows of {run.dataset.name} → {what}")
     for line in records.report.summary():
         say(f"  {line}")
     sizes = ", ".join(f"{name} {len(part)}" for name, part in prepared.parts.items())
@@ -190,9 +189,8 @@ def _describe(prepared: Prepared, folder: Path, say: Any) -> None:
     say(f"model: {prepared.architecture}, {n:,} parameters, seed {run.seed}; {run.threads} threads")
     for line in describe_groups(make_optimizer(prepared.module.network, run.train)):
         say(f"  {line}")
-    say(
-        f"{run.train.epochs} epochs of {len(prepared.datamodule.train_loader)} steps, {run.train.batch_size} items each → {folder}"
-    )
+    steps = len(prepared.datamodule.train_loader)
+    say(f"{run.train.epochs} epochs of {steps} steps, {run.train.batch_size} items each → {folder}")
 
 
 def _new_folder(run: RunSpec, architecture: str) -> Path:

@@ -1,0 +1,172 @@
+"""``zoo evaluate``: score a trained model on its task's part, on another task, or on a labelled file."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from zoo.core.bundle import read_spec
+from zoo.core.evaluation import make_outcome, select_labels
+from zoo.core.metrics import METRICS, score
+from zoo.errors import DataError, InputError
+from zoo.resources import mirror_dir
+from zoo.specs.catalog import Catalog
+from zoo.specs.dataset import DatasetSpec
+from zoo.specs.model import ModelSpec, ScoreInfo
+from zoo.specs.run import RunSpec
+from zoo.specs.task import MetricSpec, TaskSpec
+from zoo.workflows.build import Data, folder_of, load_data, scaled_features, split_of
+from zoo.workflows.console import print_json, print_table
+from zoo.workflows.model import Model, find_bundle, load_bundle
+from zoo.workflows.owndata import labelled_file
+
+
+def evaluate(
+    model: str | Path,
+    *,
+    task: str | None = None,
+    data: str | Path | None = None,
+    part: str = "test",
+    input_column: str | None = None,
+    includes: Sequence[Path] = (),
+    mirror: Path | None = None,
+    device: str = "auto",
+    batch_size: int = 256,
+) -> dict[str, ScoreInfo]:
+    """Score a model.
+
+    Parameters
+    ----------
+    model
+        A zoo model's name, a bundle, or a run folder.
+    task
+        Score on a part of this task; by default the task and the very split that the model was trained on.
+    data
+        Instead: score on all rows of a labelled file with the columns of the model's targets.
+    part
+        ``train``, ``val``, ``calibration`` or ``test``.
+
+    Returns
+    -------
+    dict
+        Scores by metric, each with the rows and targets it rests on.
+    """
+    folder = find_bundle(model, list(includes))
+    loaded = load_bundle(folder, device=device)
+    if data is not None and task is not None:
+        raise InputError("give --task or --data, not both.")
+    if data is not None:
+        found, index = _own(loaded, Path(data), input_column)
+        metrics = _metrics_of(loaded.spec)
+    else:
+        found, index, metrics = _of_task(loaded, folder, task, part, includes=includes, mirror=mirror)
+    return _scores(loaded, found, index, metrics, batch_size)
+
+
+def _scores(
+    model: Model, data: Data, index: np.ndarray, metrics: list[MetricSpec], batch_size: int
+) -> dict[str, ScoreInfo]:
+    records = data.records
+    features = None if model.spec.features is None else scaled_features(records, model.spec.features)[index]
+    pred = model.predict_items(records.items.subset(index), features, batch_size)
+    outcomes = [make_outcome(t, pred[t.name], select_labels(records.labels[t.name], index)) for t in model.spec.targets]
+    return {m.name: score(m.name, outcomes) for m in metrics}
+
+
+def _own(model: Model, path: Path, input_column: str | None) -> tuple[Data, np.ndarray]:
+    task, dataset = labelled_file(path, model.spec, model.domain, input_column)
+    data = load_data(task, dataset, model.spec.featuriser.options, folder=path.parent, mirror=None)
+    return data, np.arange(len(data.records))
+
+
+def _of_task(
+    model: Model, folder: Path, name: str | None, part: str, *, includes: Sequence[Path], mirror: Path | None
+) -> tuple[Data, np.ndarray, list[MetricSpec]]:
+    catalog = Catalog(includes)
+    run = _run_of(folder) if name is None else None
+    task, dataset = (run.task, run.dataset) if run is not None else _named(catalog, name or model.spec.provenance.task)
+    missing = sorted({t.name for t in model.spec.targets} - {t.name for t in task.targets})
+    if missing:
+        raise InputError(f"task {task.name!r} has no target {', '.join(missing)}, which the model predicts.")
+    task = task.model_copy(update={"targets": model.spec.targets})
+    made_on = model.spec.provenance
+    split_seed = made_on.split.seed if run is None else run.split_seed
+    if run is None:
+        run = RunSpec(
+            task=task,
+            dataset=dataset,
+            model=task.recipe.model,
+            train=task.recipe.train,
+            split_seed=split_seed,
+            threads=made_on.threads,
+        )
+    folder_of_data = folder_of(run, catalog)
+    data = load_data(task, dataset, model.spec.featuriser.options, folder=folder_of_data, mirror=mirror)
+    split = split_of(run.model_copy(update={"task": task}), data)
+    if task.name == made_on.task and split.hash != made_on.split.sha256:
+        raise DataError(
+            f"the split of {task.name} here ({split.hash[:12]}) is not the one the model was trained on "
+            f"({made_on.split.sha256[:12]}), so rows it has seen could be scored as unseen. Use the data and the split "
+            "it was made with, or score a file with --data."
+        )
+    parts = {str(k): v for k, v in split.parts.items()}
+    if not len(parts.get(part, ())):
+        raise InputError(f"the split has no part {part!r}; it has: {', '.join(k for k, v in parts.items() if len(v))}.")
+    return data, parts[part], task.metrics
+
+
+def _run_of(bundle: Path) -> RunSpec | None:
+    """Return the run a bundle stands in, if it does."""
+    path = bundle.parent / "run.json"
+    return RunSpec.model_validate(json.loads(path.read_text())) if path.is_file() else None
+
+
+def _named(catalog: Catalog, name: str) -> tuple[TaskSpec, DatasetSpec]:
+    if name not in catalog.names("task"):
+        raise InputError(
+            f"the model was trained on {name!r}, which is no task of the zoo: score a file with --data FILE."
+        )
+    task = catalog.task(name)
+    return task, catalog.dataset(task.dataset)
+
+
+def _metrics_of(spec: ModelSpec) -> list[MetricSpec]:
+    """Return the metrics the model was reported with, else all that fit its targets."""
+    reported = next(iter(spec.provenance.metrics.values()), None)
+    kinds = {t.kind for t in spec.targets}
+    names = list(reported) if reported else [n for n, m in METRICS.items() if m.kinds & kinds]
+    return [
+        MetricSpec(name=n, direction=METRICS[n].direction, primary=i == 0)  # type: ignore[arg-type]
+        for i, n in enumerate(names)
+    ]
+
+
+def evaluate_command(args: argparse.Namespace) -> int:
+    """Print the scores of a model."""
+    part = args.part
+    scores = evaluate(
+        args.bundle,
+        task=args.task,
+        data=args.data,
+        part=part,
+        input_column=getattr(args, "input", None),
+        includes=args.include,
+        mirror=mirror_dir(args.mirror),
+        **({"batch_size": args.batch_size} if args.batch_size else {}),
+    )
+    if args.json:
+        print_json({name: s.model_dump() for name, s in scores.items()})
+        return 0
+    spec = read_spec(find_bundle(args.bundle, args.include))
+    where = f"{args.data}" if args.data else f"{part} part of {args.task or spec.provenance.task}"
+    rows = [[n, s.value, s.rows, f"{s.targets_scored} of {s.targets}"] for n, s in scores.items()]
+    print_table(["metric", "value", "labels", "targets scored"], rows, f"{spec.name} on the {where}")
+    for name, found in scores.items():
+        for target, why in found.skipped.items():
+            sys.stdout.write(f"{name}: {target} not scored, {why}\n")
+    return 0

@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 from lightgbm import LGBMClassifier, LGBMRegressor
-from rdkit import Chem, rdBase
+from rdkit import rdBase
 from rdkit.Chem import Descriptors, rdFingerprintGenerator
-from rdkit.Chem.MolStandardize import rdMolStandardize
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 from zoo.errors import DataError
+from zoo.molecules.splits import standardised
 
 THREADS = 2
 """Threads of the trees where the caller does not say."""
@@ -156,7 +156,7 @@ def fingerprint_features(inputs: tuple[str, ...]) -> np.ndarray:
     """
     generator = rdFingerprintGenerator.GetMorganGenerator(radius=RADIUS, fpSize=BITS)
     with rdBase.BlockLogs():
-        mols = [rdMolStandardize.ChargeParent(Chem.MolFromSmiles(text)) for text in inputs]
+        mols = [standardised(text) for text in inputs]
         counts = np.stack([generator.GetCountFingerprintAsNumPy(mol) for mol in mols]).astype(np.float32)
         described = np.asarray([[f(mol) for _, f in _DESCRIPTORS] for mol in mols], dtype=np.float64)
     limit = np.finfo(np.float32).max

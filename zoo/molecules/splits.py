@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from rdkit import Chem, DataStructs, rdBase
 from rdkit.Chem import rdFingerprintGenerator
-from rdkit.Chem.MolStandardize import rdMolStandardize
 from rdkit.Chem.Scaffolds import MurckoScaffold
 from rdkit.SimDivFilters import rdSimDivPickers
 
 from zoo.errors import InputError, unknown_name
+from zoo.molecules.intake import IntakeError, read_molecule
 
 CUTOFF = 0.4
 """Default largest Tanimoto distance between a cluster's centre and its members."""
 LARGEST_EXACT = 10_000
 """Up to so many molecules all pairs are compared; above, leaders are picked, which needs memory for leaders only."""
+
+_INTAKE = {"standardise": True, "tautomer": False, "max_atoms": 1_000_000}
 
 
 def scaffold(inputs: Sequence[str], *, seed: int, options: Mapping[str, Any]) -> list[str]:
@@ -42,7 +45,7 @@ def scaffold(inputs: Sequence[str], *, seed: int, options: Mapping[str, Any]) ->
 
 
 def _scaffold(text: str, generic: bool) -> str:
-    core = MurckoScaffold.GetScaffoldForMol(_parent(text))  # type: ignore[no-untyped-call]
+    core = MurckoScaffold.GetScaffoldForMol(standardised(text))  # type: ignore[no-untyped-call]
     if generic:
         core = MurckoScaffold.MakeScaffoldGeneric(core)  # type: ignore[no-untyped-call]
     smiles: str = Chem.MolToSmiles(core, isomericSmiles=False)
@@ -72,7 +75,7 @@ def cluster(inputs: Sequence[str], *, seed: int, options: Mapping[str, Any]) -> 
         raise InputError(f"split option cutoff: {cutoff} is not a Tanimoto distance above 0 and below 1.")
     generator = rdFingerprintGenerator.GetMorganGenerator(radius=2, fpSize=2048)
     with rdBase.BlockLogs():
-        prints = [generator.GetFingerprint(_parent(text)) for text in inputs]
+        prints = [generator.GetFingerprint(standardised(text)) for text in inputs]
     labels = _butina(prints, cutoff) if len(prints) <= LARGEST_EXACT else _leaders(prints, cutoff)
     return [str(label) for label in labels]
 
@@ -100,12 +103,12 @@ def _leaders(prints: list[Any], cutoff: float) -> np.ndarray:
     return np.asarray(picked, dtype=np.int64)[nearest]
 
 
-def _parent(text: str) -> Chem.Mol:
-    """Return the standardised molecule: cleaned up, without salts and solvents, uncharged where that is possible."""
-    mol = Chem.MolFromSmiles(text)
-    if mol is None:
-        raise InputError(f"{text!r} is not a SMILES that RDKit can parse.")
-    return rdMolStandardize.ChargeParent(mol)
+def standardised(text: str) -> Chem.Mol:
+    """Return the standardised molecule of a SMILES: cleaned up, without salts and solvents, uncharged."""
+    try:
+        return read_molecule(text, _INTAKE, Counter()).mol
+    except IntakeError as error:
+        raise InputError(f"{text!r}: {error}.") from None
 
 
 def _known(options: Mapping[str, Any], allowed: set[str]) -> None:

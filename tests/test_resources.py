@@ -159,7 +159,16 @@ def test_damaged_cache_is_fetched_again(tmp_path, server):
     assert server.asked == ["/good", "/good"]
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="no lock there: both may fetch, and the rename is atomic")
+def test_what_a_killed_process_left_is_overwritten(tmp_path, server):
+    file = File(url=f"{server.url}/good")
+    cached = resources.locate(file, tmp_path / "set")
+    cached.unlink()
+    cached.with_name(".data.csv.part").write_bytes(CONTENT + b"half of another")
+    assert resources.locate(file, tmp_path / "set").read_bytes() == CONTENT
+    assert stored(tmp_path) == ["data.csv"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no lock there: the second may have to try again")
 def test_two_processes_fetch_once(tmp_path, server):
     code = (
         "import sys\nfrom pathlib import Path\nfrom zoo import resources\n"

@@ -11,7 +11,6 @@ import http.client
 import logging
 import os
 import sys
-import tempfile
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -183,7 +182,7 @@ def _nowhere(file: DeclaredFile, looked: list[str], remedy: str) -> DownloadErro
 def _locked(path: Path) -> Iterator[None]:
     """Hold an exclusive lock; the system frees it when the process dies, so a stale file blocks nobody."""
     with path.open("w") as handle:
-        if sys.platform != "win32":  # elsewhere two processes may fetch twice; the atomic rename keeps that harmless
+        if sys.platform != "win32":  # elsewhere the second of two processes may have to try again
             fcntl.flock(handle, fcntl.LOCK_EX)
         yield
 
@@ -193,9 +192,10 @@ def _fetch(file: DeclaredFile, target: Path) -> None:
     if urllib.parse.urlsplit(url).scheme not in ("http", "https"):
         raise OSError("only http and https are allowed")
     _log.info("downloading %s (%.1f MB) from %s", file.name, file.bytes / 1e6, url)
-    handle, partial = tempfile.mkstemp(prefix=f".{file.name}.", dir=target.parent)
+    # One name for all: the lock is held, and what a killed process left is overwritten.
+    partial = target.with_name(f".{file.name}.part")
     try:
-        with os.fdopen(handle, "wb") as out:
+        with partial.open("wb") as out:
             with urllib.request.urlopen(url, timeout=_TIMEOUT_SECONDS) as reply:  # noqa: S310 - scheme checked above
                 size, digest = _copy(reply, out, limit=file.bytes)
             out.flush()
@@ -206,9 +206,9 @@ def _fetch(file: DeclaredFile, target: Path) -> None:
             raise OSError(f"longer than the declared {file.bytes} bytes")
         if digest != file.sha256:
             raise OSError(f"wrong content: declared sha256 {file.sha256}, got {digest}")
-        Path(partial).replace(target)
+        partial.replace(target)
     finally:
-        Path(partial).unlink(missing_ok=True)
+        partial.unlink(missing_ok=True)
 
 
 def _copy(source: IO[bytes], out: IO[bytes], *, limit: int) -> tuple[int, str]:

@@ -47,6 +47,15 @@ def test_defaults_and_the_task(make):
     assert (run.seed, run.split_seed, run.budget_seconds, run.data_file) == (0, 0, None, None)
 
 
+def test_what_the_task_says_of_the_split_is_the_tasks(make, edit):
+    origin = make().origin
+    assert origin["split.method"] == origin["split.options.balanced"] == "task"
+    assert origin["split.overlap"] == origin["split_seed"] == origin["duplicates"] == "default"
+    edit("  method: scaffold\n", "  method: scaffold\n  seed: 3\n")
+    run = make()
+    assert (run.split_seed, run.origin["split_seed"]) == (3, "task")
+
+
 def test_every_setting_has_an_origin(make):
     assert set(CLOSED) <= set(make().origin)
 

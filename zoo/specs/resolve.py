@@ -125,9 +125,11 @@ class _Settings:
         }
         said = {
             *(f"train.{name}" for name in recipe.train.model_fields_set),
-            *(key for key in values if key.startswith(("split", "model.hparams", "model.featuriser"))),
-            "duplicates",
+            *(f"split.{name}" for name in task.split.model_fields_set),
+            *(key for key in values if key.startswith(OPEN)),
+            *(task.model_fields_set & {"duplicates"}),
             *(["model.architecture"] if recipe.model.architecture else []),
+            *(["split_seed"] if "seed" in task.split.model_fields_set else []),
         }
         meant_for = recipe.model.architecture or task.architecture_for(sum(f.rows for f in dataset.files))
         origin = {key: "task" if key in said else "default" for key in values}

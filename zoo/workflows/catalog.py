@@ -64,7 +64,10 @@ def list_command(args: argparse.Namespace) -> int:
     for position, (kind, rows) in enumerate(tables.items()):
         if position:
             print_line()
-        print_table(_COLUMNS[kind], rows)
+        if rows:
+            print_table(_COLUMNS[kind], rows)
+        else:
+            print_line(f"no {_PLURAL[kind]} yet")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Results in one place: ``cards/results.csv``, one row per model, task, split, seed and metric, and the tables from it."""
+"""Results in one place: ``cards/results.csv``, one row per model, task, split, seed and metric; tables from it."""
 
 from __future__ import annotations
 

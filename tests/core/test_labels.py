@@ -1,3 +1,4 @@
+import re
 from pathlib import Path
 
 import numpy as np
@@ -50,7 +51,7 @@ def test_numbers_and_missing_markers():
     ],
 )
 def test_bad_numbers_name_row_and_line(cell, message):
-    with pytest.raises(DataError, match=rf"(?s)t.csv: column 'y': 1 rows.*row 1 \(line 3\): {message}"):
+    with pytest.raises(DataError, match=rf"(?s)t.csv: column 'y': 1 rows.*row 1 \(line 3\): .*{message}"):
         parse(["1", cell, "2"], target())
 
 
@@ -141,6 +142,7 @@ def test_censored_nodes_are_masked_on_request():
     cells = ['[1, ">2"]']
     found = parse_node_labels(cells, target(level="atom", censoring="mask"), table_of(cells), np.array([2]))
     assert found[0].mask.tolist() == [True, False]
+    assert found[0].censored == 1
 
 
 def labels(values, mask=None, ptr=None):
@@ -192,8 +194,6 @@ def infer(cells):
     ],
 )
 def test_kinds_are_inferred_with_a_reason(cells, kind, classes, reason):
-    import re
-
     found = infer(cells)
     assert (found.kind, found.classes, found.nodes) == (kind, classes, False)
     assert re.search(reason, found.reason)

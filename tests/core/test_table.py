@@ -1,4 +1,6 @@
+import csv
 import gzip
+import hashlib
 import zipfile
 
 import pytest
@@ -60,15 +62,11 @@ def test_zip_members(tmp_path):
 
 
 def test_checksum_is_of_the_stored_bytes(tmp_path):
-    import hashlib
-
     path = write(tmp_path, gzip.compress(b"a,b\n1,2\n"), "t.csv.gz")
     assert read_table(path).sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def test_long_cells_are_read_and_the_process_limit_is_left_alone(tmp_path):
-    import csv
-
     before = csv.field_size_limit()
     long = "1, " * 100_000
     assert read_table(write(tmp_path, f'x,y\n1,"{long}"\n')).column("y") == [long]

@@ -48,10 +48,14 @@ class Parsed:
 
 @dataclass(frozen=True)
 class NodeLabels:
-    """Labels of one target for the nodes of one row's input, in input order: ``values`` and ``mask`` are ``(m,)``."""
+    """Labels of one target for the nodes of one row's input, in input order: ``values`` and ``mask`` are ``(m,)``.
+
+    ``censored`` counts the labels that were masked because only a bound is known.
+    """
 
     values: np.ndarray
     mask: np.ndarray
+    censored: int = 0
 
 
 def is_missing(text: str) -> bool:
@@ -139,18 +143,20 @@ def _node_list(text: str, read: Callable[[str], float | None], length: int, targ
         raise _LabelError(f"the list has {len(cells)} values, the input has {length} {target.level}s")
     values = np.zeros(length, dtype=np.int64 if target.kind == "multiclass" else np.float64)
     mask = np.zeros(length, dtype=bool)
+    censored = 0
     for node, cell in enumerate(cells):
         try:
             value = read(_cell_text(cell))
         except _CensoredError as error:
             if target.censoring == "mask":
+                censored += 1
                 continue
             raise _LabelError(f"{target.level} {node}: {error}") from None
         except _LabelError as error:
             raise _LabelError(f"{target.level} {node}: {error}") from None
         if value is not None:
             values[node], mask[node] = value, True
-    return NodeLabels(values, mask)
+    return NodeLabels(values, mask, censored)
 
 
 def _cell_text(cell: Any) -> str:

@@ -163,8 +163,9 @@ def _labels(
             continue
         length = np.full(len(table), -1, dtype=np.int64)
         length[featurised.position] = featurised.items.n_source(target.level)
+        given = parse_node_labels(strings, target, table, length)
         found = node_labels(
-            parse_node_labels(strings, target, table, length),
+            given,
             rows,
             inputs,
             ptr=items.node_ptr(target.level),
@@ -172,10 +173,10 @@ def _labels(
             integer=target.kind == "multiclass",
         )
         labels[target.name] = found.labels
-        report.counts[f"labels of removed {target.level}s dropped ({target.name})"] = found.removed
-        report.counts[f"duplicate rows whose {target.level} labels were not used ({target.name})"] = len(
-            found.unused_rows
-        )
+        what = f"{target.level} labels of {target.name}"
+        report.counts[f"{what} masked, censored"] = sum(own.censored for own in given if own is not None)
+        report.counts[f"{what} dropped, {target.level} removed"] = found.removed
+        report.counts[f"duplicate rows without use of their {what}"] = len(found.unused_rows)
     return labels
 
 

@@ -13,11 +13,12 @@ from typing import Any
 
 import numpy as np
 from lightgbm import LGBMClassifier, LGBMRegressor
-from rdkit import rdBase
-from rdkit.Chem import Descriptors, rdFingerprintGenerator
+from rdkit import Chem, rdBase
+from rdkit.Chem import rdFingerprintGenerator
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 from zoo.errors import DataError
+from zoo.molecules.descriptors import DescriptorError, describe, descriptor_names
 from zoo.molecules.splits import standardised
 
 THREADS = 2
@@ -150,7 +151,7 @@ def _joined(columns: list[np.ndarray], kind: str) -> np.ndarray:
 
 @lru_cache(maxsize=2)
 def fingerprint_features(inputs: tuple[str, ...]) -> np.ndarray:
-    """Return ``(n, 2048 + d)`` float32: ECFP4 counts, then RDKit descriptors (no number: NaN, which trees split on).
+    """Return ``(n, 2048 + d)`` float32: ECFP4 counts, then RDKit 2-D descriptors (NaN where there are none).
 
     Kept for the process, so that all trees on the same molecules share them.
     """
@@ -158,13 +159,13 @@ def fingerprint_features(inputs: tuple[str, ...]) -> np.ndarray:
     with rdBase.BlockLogs():
         mols = [standardised(text) for text in inputs]
         counts = np.stack([generator.GetCountFingerprintAsNumPy(mol) for mol in mols]).astype(np.float32)
-        described = np.asarray([[f(mol) for _, f in _DESCRIPTORS] for mol in mols], dtype=np.float64)
+        described = np.stack([_described(mol) for mol in mols])
     limit = np.finfo(np.float32).max
     return np.concatenate([counts, np.clip(described, -limit, limit).astype(np.float32)], axis=1)
 
 
-_DESCRIPTORS = [
-    (name, f)
-    for name, f in Descriptors.descList
-    if not name.startswith(("BCUT2D", "MaxPartial", "MinPartial", "MaxAbs", "MinAbs", "Ipc"))
-]
+def _described(mol: Chem.Mol) -> np.ndarray:
+    try:
+        return describe(mol)
+    except DescriptorError:  # trees send a missing number down a branch of its own; the molecule still counts
+        return np.full(len(descriptor_names("rdkit2d")), np.nan)

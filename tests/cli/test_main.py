@@ -15,6 +15,7 @@ import pytest
 import zoo as package
 from zoo import cli
 from zoo.errors import DownloadError, InputError, ZooError
+from zoo.specs.settings import flags_from
 
 HEAVY = {"torch", "lightning", "pydantic", "pandas", "rich", "rdkit", "numpy", "sklearn", "yaml"}
 
@@ -154,3 +155,33 @@ def test_every_public_name_is_there(name):
 def test_an_unknown_public_name():
     with pytest.raises(AttributeError, match="has no attribute 'trian'"):
         _ = package.trian
+
+
+def test_every_flag_of_train_reaches_the_settings():
+    words = "train freesolv --model gine --epochs 3 --batch-size 8 --seed 1 --split-seed 2 --budget 5m --threads 2"
+    words += " --device cpu --on-invalid error --no-baseline --split file --split-column part --split-file s.csv"
+    args = cli._parse(words.split())
+    assert flags_from(vars(args)) == {
+        "model.architecture": "gine",
+        "train.epochs": 3,
+        "train.batch_size": 8,
+        "seed": 1,
+        "split_seed": 2,
+        "budget_seconds": "5m",
+        "threads": 2,
+        "device": "cpu",
+        "on_invalid": "error",
+        "baseline": False,
+        "split.method": "file",
+        "split.column": "part",
+        "split.file": "s.csv",
+    }
+    others = {"task", "data", "target", "kind", "input", "out", "config", "set", "print_config", "json"}
+    common = {"include", "mirror", "quiet", "debug", "help"}
+    given = {word.lstrip("-").replace("-", "_") for word in words.split() if word.startswith("--")}
+    assert {action.dest for action in args.parser._actions} == given | others | common
+
+
+def test_set_may_be_repeated():
+    args = cli._parse(["train", "freesolv", "--set", "train.lr=1e-4", "--set", "seed=3"])
+    assert args.set == ["train.lr=1e-4", "seed=3"]

@@ -13,6 +13,7 @@ import numpy as np
 
 from zoo.core.bundle import write_atomic
 from zoo.errors import DataError
+from zoo.specs.task import TaskSpec
 from zoo.workflows.build import csv_text
 
 COLUMNS = [
@@ -129,15 +130,50 @@ def compare(rows: list[dict[str, str]], task: str, metric: str, reference: str) 
     return result
 
 
-def markdown_table(rows: list[dict[str, str]], task: str, metric: str, direction: str, reference: str) -> str:
-    """Return a task's models as a Markdown table, best first, each beside its paired difference to the reference."""
-    ordered = sorted(compare(rows, task, metric, reference), key=lambda c: c.mean if direction == "min" else -c.mean)
-    lines = [f"| model | {metric} | runs | minus {reference} |", "|---|---|---|---|"]
-    for c in ordered:
-        paired = "" if c.difference is None else f"{c.difference:+.3f} ± {c.standard_error:.3f}"
-        lines.append(f"| {c.model} | {c.mean:.3f} ± {c.spread:.3f} | {len(c.values)} | {paired} |")
+def _key(row: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(str(row[k]) for k in KEY)
+
+
+BEGIN, END = "<!-- results: written by benchmarks/readme.py -->", "<!-- results end -->"
+
+
+def readme_table(rows: list[dict[str, str]], tasks: Iterable[TaskSpec]) -> str:
+    """Return the README's table: a row per task and model, best first, and how far each is from the default model.
+
+    The last column is the mean paired difference to the default model over the shared splits and seeds, with its
+    standard error; where it has the sign of a better value, that model wins.
+    """
+    lines = [
+        "| task | split | metric | model | mean ± sd | runs | labels | minus the zoo's default |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for task in tasks:
+        metric = task.primary
+        default = task.recipe.model.architecture or task.models[0]
+        found = sorted(
+            compare(rows, task.name, metric.name, default),
+            key=lambda c: c.mean if metric.direction == "min" else -c.mean,
+        )
+        for place, c in enumerate(found):
+            own = [r for r in rows if (r["task"], r["model"], r["metric"]) == (task.name, c.model, metric.name)]
+            unit = next((t.unit for t in task.targets if t.unit and metric.name in ("rmse", "mae")), None)
+            head = [f"`{task.name}`", own[0]["split"], metric.name + (f" ({unit})" if unit else "")]
+            value = f"{c.mean:.3f} ± {c.spread:.3f}"
+            paired = "" if c.difference is None else f"{c.difference:+.3f} ± {c.standard_error:.3f}"
+            cells = [*(head if place == 0 else ["", "", ""]), c.model, f"**{value}**" if place == 0 else value]
+            labels = "-".join(dict.fromkeys((min(own, key=_rows)["rows"], max(own, key=_rows)["rows"])))
+            lines.append("| " + " | ".join([*cells, str(len(c.values)), labels, paired]) + " |")
     return "\n".join(lines) + "\n"
 
 
-def _key(row: Mapping[str, Any]) -> tuple[str, ...]:
-    return tuple(str(row[k]) for k in KEY)
+def with_table(readme: str, table: str) -> str:
+    """Return a README with the text between its two markers replaced."""
+    before, found, rest = readme.partition(BEGIN)
+    _, closed, after = rest.partition(END)
+    if not found or not closed:
+        raise DataError(f"the README needs the lines {BEGIN!r} and {END!r}; the table goes between them.")
+    return f"{before}{BEGIN}\n\n{table}\n{END}{after}"
+
+
+def _rows(row: Mapping[str, str]) -> int:
+    return int(row["rows"])

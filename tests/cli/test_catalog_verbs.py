@@ -96,7 +96,7 @@ def test_show_unknown(zoo, folder, words, says):
 def test_validate_passes_what_is_right(zoo, folder):
     code, out, err = zoo("validate", "mini-task", "--include", folder)
     assert (code, err) == (0, "")
-    assert out == "2 checked: 7 checks ok, 0 failed, 0 not available here\n", "the task and the data set below it"
+    assert out == "2 checked: 8 checks ok, 0 failed, 0 not available here\n", "the task and the data set below it"
 
 
 def test_validate_json(zoo, folder):
@@ -126,7 +126,7 @@ def test_a_file_off_the_net_is_not_a_failure(zoo, folder, tmp_path):
         ("datasets/mini/dataset.yaml", "rows: 4", "rows: 5", "has 4 data rows, but"),
         ("datasets/mini/dataset.yaml", "name: y,", "name: z,", "'z'"),
         ("datasets/mini/splits/scaffold_0.csv", "3,test", "4,test", "'4' is not a row of the data"),
-        ("datasets/mini/splits/scaffold_0.csv", "3,test", "2,test", "row 2 stands twice"),
+        ("datasets/mini/splits/scaffold_0.csv", "3,test", "2,test", "row 2 stands in the file 2 times"),
         ("datasets/mini/splits/scaffold_0.csv", "3,test", "3,tset", "'tset' is not a part. Did you mean 'test'?"),
         ("tasks/molecules/mini-task.yaml", "dataset: mini", "dataset: mimi", "unknown data set 'mimi'. Did you mean"),
         (

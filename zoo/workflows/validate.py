@@ -15,6 +15,7 @@ from zoo import resources
 from zoo.core.domain import get_domain, load_object
 from zoo.core.labels import parse_labels
 from zoo.core.metrics import METRICS
+from zoo.core.splits import PARTS
 from zoo.core.table import Table, read_table
 from zoo.errors import DataError, DownloadError, SpecError, ZooError, did_you_mean, unknown_name
 from zoo.specs.catalog import KINDS, Catalog, Kind
@@ -26,7 +27,6 @@ from zoo.workflows.model import check_example, load_bundle
 
 Status = Literal["ok", "failed", "not available here"]
 ABSENT: Status = "not available here"
-_PARTS = ("train", "val", "calibration", "test")
 
 
 @dataclass(frozen=True)
@@ -135,22 +135,20 @@ def _check_file(dataset: DatasetSpec, file: FileSpec, folder: Path, mirror: Path
 
 
 def _check_split(path: Path, n_rows: int) -> str:
-    table = read_table(path)
+    """Check a committed split by itself; training also checks that it lists just the rows that can be used."""
+    table = read_table(path, "csv")
     rows, parts = table.column("row"), table.column("part")
-    bad = [
-        (position, f"row {row!r} is not one of 0 to {n_rows - 1}")
-        for position, row in enumerate(rows)
-        if not row.isdecimal() or int(row) >= n_rows
-    ]
-    bad += [
-        (position, f"part {part!r} is none of {', '.join(_PARTS)}")
-        for position, part in enumerate(parts)
-        if part not in _PARTS
-    ]
-    doubled = {row for row, times in Counter(rows).items() if times > 1}
-    bad += [(position, f"row {row} stands in it twice") for position, row in enumerate(rows) if row in doubled]
+    times = Counter(rows)
+    bad: list[tuple[int, str]] = []
+    for position, (row, part) in enumerate(zip(rows, parts, strict=True)):
+        if not row.isdecimal() or int(row) >= n_rows:
+            bad.append((position, f"{row!r} is not a row of the data (0 to {n_rows - 1})"))
+        elif part not in PARTS:
+            bad.append((position, f"{part!r} is not a part.{did_you_mean(part, PARTS)}"))
+        elif times[row] > 1:
+            bad.append((position, f"row {row} stands in the file {times[row]} times"))
     if bad:
-        raise table.fail("this split cannot be used", bad, "make it again with the data set's build.py")
+        raise table.fail("the split file cannot be used.", bad, "Make it again by the data set's build.py.")
     missing = {"train", "test"} - set(parts)
     if missing:
         raise DataError(f"{path}: no row is in the part {' or '.join(sorted(missing))}.")

@@ -1,0 +1,35 @@
+"""The domain of molecules: what the core and the workflows need to know about it, as one table."""
+
+from __future__ import annotations
+
+from zoo.core.domain import Domain
+from zoo.molecules.featurise import NAME, OPTIONS, VERSION, featurise
+
+DOMAIN = Domain(
+    name="molecules",
+    item_level="molecule",
+    node_levels=("atom", "bond"),
+    input_kind="smiles",
+    featuriser=NAME,
+    featuriser_version=VERSION,
+    featuriser_options=OPTIONS,
+    featurise=featurise,
+    architectures={
+        "dmpnn": "zoo.molecules.dmpnn:DMPNN",
+        "gine": "zoo.molecules.gine:GINE",
+        "attentivefp": "zoo.molecules.attentivefp:AttentiveFP",
+    },
+    baselines={
+        "mean": "zoo.molecules.baselines:mean",
+        "majority": "zoo.molecules.baselines:majority",
+        "random-forest": "zoo.molecules.baselines:random_forest",
+        "lightgbm": "zoo.molecules.baselines:lightgbm",
+    },
+    splitters={"scaffold": "zoo.molecules.splits:scaffold", "cluster": "zoo.molecules.splits:cluster"},
+    default_split="scaffold",
+    default_baselines={
+        "regression": ("mean", "lightgbm"),
+        "binary": ("majority", "lightgbm"),
+        "multiclass": ("majority", "lightgbm"),
+    },
+)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 
 import pytest
@@ -156,8 +157,6 @@ def test_validate_finds_what_is_wrong(zoo, folder, file, old, new, says):
 
 def test_validate_reads_every_label(zoo, folder):
     data = folder / "datasets" / "mini" / "mini.csv"
-    import hashlib  # noqa: PLC0415
-
     before = hashlib.sha256(data.read_bytes()).hexdigest()
     data.write_text(data.read_text().replace("3.5", "abc"))
     yaml = folder / "datasets" / "mini" / "dataset.yaml"

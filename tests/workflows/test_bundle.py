@@ -1,0 +1,129 @@
+"""A bundle loads in a fresh process without unpickling anything, and is refused when one byte is off."""
+
+import errno
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+import zoo
+from zoo.core import bundle as bundles
+from zoo.errors import BundleError, ZooError
+from zoo.workflows.model import check_example
+
+SMILES = ["CCO", "c1ccccc1O", "C", "[Na+].[Cl-]", "CC(=O)Oc1ccccc1C(=O)O"]
+
+
+def test_a_fresh_process_predicts_the_same_without_torch_load(freesolv):
+    here = freesolv.load().predict(SMILES)["hydration_free_energy_pred"].tolist()
+    code = (
+        "import sys, json, torch\n"
+        "def refuse(*a, **k): raise RuntimeError('unpickled')\n"
+        "torch.load = refuse\n"
+        "import zoo\n"
+        "pred = zoo.load(sys.argv[1]).predict(json.loads(sys.argv[2]))\n"
+        "print(json.dumps(pred['hydration_free_energy_pred'].tolist()))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(freesolv.bundle), json.dumps(SMILES)],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    np.testing.assert_allclose(json.loads(done.stdout.splitlines()[-1]), here, rtol=1e-6, atol=1e-6)
+
+
+def test_test_predictions_of_the_run_are_those_of_the_bundle(freesolv):
+    import pandas as pd  # noqa: PLC0415
+
+    written = pd.read_csv(freesolv.folder / "predictions.csv")
+    again = freesolv.load().predict(written["smiles"].tolist())
+    np.testing.assert_allclose(
+        written["hydration_free_energy_pred"], again["hydration_free_energy_pred"].astype(float), rtol=1e-6, atol=1e-6
+    )
+
+
+def test_the_example_is_reproduced(freesolv):
+    assert check_example(freesolv.bundle, freesolv.load()) < 1e-5
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors", "example.json"])
+@pytest.mark.parametrize("where", [0.1, 0.5, 0.99])
+def test_one_flipped_byte_is_refused(freesolv, tmp_path, name, where):
+    folder = tmp_path / "b"
+    shutil.copytree(freesolv.bundle, folder)
+    data = bytearray((folder / name).read_bytes())
+    data[int(len(data) * where)] ^= 1
+    (folder / name).write_bytes(data)
+    with pytest.raises(BundleError, match=name):
+        zoo.load(folder)
+
+
+def test_the_readme_may_change(freesolv, tmp_path):
+    folder = tmp_path / "b"
+    shutil.copytree(freesolv.bundle, folder)
+    (folder / "README.md").write_text("my notes")
+    assert zoo.load(folder).predict(["C"]).shape == (1, 3)
+
+
+def test_a_missing_file_a_newer_schema_and_a_stranger_are_refused(freesolv, tmp_path):
+    folder = tmp_path / "b"
+    shutil.copytree(freesolv.bundle, folder)
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(BundleError, match="missing"):
+        zoo.load(folder)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "schema_version": 99}))
+    with pytest.raises(BundleError, match=r"schema 99.*pip install -U"):
+        zoo.load(folder)
+    with pytest.raises(BundleError, match=r"no config\.json"):
+        zoo.load(tmp_path)
+    with pytest.raises(BundleError, match="neither a folder nor a zoo model"):
+        zoo.load("no-such-model")
+
+
+def test_another_featuriser_version_is_refused_naming_both(freesolv, tmp_path):
+    folder = tmp_path / "b"
+    shutil.copytree(freesolv.bundle, folder)
+    config = json.loads((folder / "config.json").read_text())
+    config["featuriser"]["version"] = 77
+    config["config_sha256"] = ""
+    config["config_sha256"] = bundles.sha256(bundles.canonical_json(config))
+    (folder / "config.json").write_text(json.dumps(config))
+    with pytest.raises(BundleError, match=r"version 77.*this installation has .* version \d+"):
+        zoo.load(folder)
+
+
+def test_a_full_disk_leaves_no_half_written_bundle(freesolv, tmp_path, monkeypatch):
+    spec, state = bundles.read_spec(freesolv.bundle), bundles.read_weights(freesolv.bundle)
+    real = bundles.write_flushed
+
+    def full(path, data):
+        if path.name == "model.safetensors":
+            real(path, data[: len(data) // 2])
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(path, data)
+
+    monkeypatch.setattr(bundles, "write_flushed", full)
+    with pytest.raises(ZooError, match="no space left while writing"):
+        bundles.save_bundle(tmp_path / "bundle", spec, state, {}, "")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_bundle_is_never_overwritten(freesolv):
+    spec = bundles.read_spec(freesolv.bundle)
+    with pytest.raises(ZooError, match="exists already"):
+        bundles.save_bundle(freesolv.bundle, spec, {}, {}, "")
+
+
+def test_weights_that_do_not_fit_are_named():
+    layer = torch.nn.Linear(2, 3)
+    state = {"weight": torch.zeros(3, 9), "more": torch.zeros(1)}
+    with pytest.raises(BundleError, match=r"missing bias; unknown more; weight: \(3, 9\).*\(3, 2\)"):
+        bundles.load_strict(layer, state, "x")

@@ -97,7 +97,7 @@ def test_atom_targets_end_to_end(quick, tmp_path):
     first, second = (json.loads(v) for v in frame[column][:2])
     assert [v is None for v in first] == [False, False, False]
     assert [v is None for v in second] == [True, False, False, False, False]  # the sodium was removed
-    assert frame[column][2] is None
+    assert pd.isna(frame[column][2])
     assert frame["error"][2]
 
 

@@ -129,7 +129,7 @@ class ZooModule(L.LightningModule):
         counts = global_counts(counts)
         total = 0.0
         for batch in self._window:
-            torch.manual_seed(random_key(self.seed, *batch.key, self.global_rank))
+            self._reseed(batch)
             loss = self.microbatch_loss(batch, counts)
             self.manual_backward(loss)
             value = float(loss.detach())
@@ -137,6 +137,14 @@ class ZooModule(L.LightningModule):
             total += value
         self._guard_growth(total)
         self.step_losses.append(total)
+
+    def _reseed(self, batch: Batch) -> None:
+        """Let dropout and augmentation draw from (seed, epoch, window, microbatch, rank), so that none needs saving."""
+        key = random_key(self.seed, *batch.key, self.global_rank)
+        # The generators themselves: torch.manual_seed formats three stack traces a call for devices not there.
+        torch.default_generator.manual_seed(key)
+        if self.device.type == "cuda":
+            torch.cuda.default_generators[self.device.index or 0].manual_seed(key)
 
     def microbatch_loss(self, batch: Batch, counts: Tensor) -> Tensor:
         """Return a microbatch's share of the loss of the step whose denominators are ``counts``."""

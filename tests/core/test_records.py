@@ -124,7 +124,8 @@ def test_classes_in_conflict_are_masked(policy, value, valid, kind):
 def test_an_item_whose_only_label_was_masked_is_dropped():
     records = build({"word": ["ab", "cd", "ba"], "y": ["1", "1", "0"]}, [target(kind="binary")])
     assert records.keys == ["cd"]
-    assert [p.row for p in records.report.dropped] == [0, 2]
+    reason = "no label left: it differs from that of a duplicate"
+    assert [(p.row, p.reason) for p in records.report.dropped] == [(0, reason), (2, reason)]
 
 
 def test_a_label_is_taken_from_any_of_the_rows():

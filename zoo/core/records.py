@@ -21,6 +21,7 @@ from zoo.specs.target import TargetSpec
 
 NODE_LEVELS = frozenset({"atom", "bond", "residue"})
 UNLABELLED = "no label in any target"
+CONFLICT = "no label left: it differs from that of a duplicate"
 
 
 @dataclass
@@ -185,8 +186,7 @@ def _features(table: Table, dataset: DatasetSpec, position: np.ndarray) -> tuple
     specs = dataset.by_role("feature")
     if not specs:
         return [], None
-    columns = [_finite(table, spec.name, position, "feature") for spec in specs]
-    return [spec.name for spec in specs], np.stack(columns, axis=1)
+    return [s.name for s in specs], np.stack([_finite(table, s.name, position, "feature") for s in specs], axis=1)
 
 
 def _finite(table: Table, name: str, position: np.ndarray, role: str) -> np.ndarray:
@@ -256,12 +256,12 @@ def _labelled_only(records: Records, table: Table) -> Records:
     report = records.report
     if not labelled.any():
         names = ", ".join(map(repr, records.labels))
-        raise DataError(
-            f"{table.path}: no row with a usable input has a label of {names}. Name a column that holds labels."
-        )
+        raise DataError(f"{table.path}: no row with a usable input has a label of {names}. Name a column with labels.")
     kept = np.flatnonzero(labelled)
+    torn = {row for merged in report.merged for row in merged.rows}
     for item in np.flatnonzero(~labelled):
-        report.dropped += [RowProblem(int(r), records.inputs[item], UNLABELLED) for r in records.rows[item]]
+        reason = UNLABELLED if torn.isdisjoint(records.rows[item].tolist()) else CONFLICT
+        report.dropped += [RowProblem(int(r), records.inputs[item], reason) for r in records.rows[item]]
     report.dropped.sort(key=lambda problem: problem.row)
     merged_rows = sum(len(records.rows[i]) - 1 for i in kept)
     report.counts = {
@@ -294,7 +294,6 @@ def _subset_labels(labels: Labels, kept: np.ndarray) -> Labels:
     weight = None if labels.weight is None else labels.weight[kept]
     if labels.ptr is None:
         return Labels(labels.values[kept], labels.mask[kept], weight)
-    sizes = np.diff(labels.ptr)[kept]
     nodes = np.concatenate([np.arange(labels.ptr[i], labels.ptr[i + 1]) for i in kept])
-    ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(labels.ptr.dtype)
+    ptr = np.concatenate([[0], np.cumsum(np.diff(labels.ptr)[kept])]).astype(labels.ptr.dtype)
     return Labels(labels.values[nodes], labels.mask[nodes], weight, ptr)

@@ -23,6 +23,8 @@ from zoo.molecules.splits import standardised
 
 THREADS = 2
 """Threads of the trees where the caller does not say."""
+TREES = 500
+"""Trees of a forest, and rounds of boosting."""
 BITS, RADIUS = 2048, 2
 
 
@@ -56,7 +58,7 @@ def random_forest(
     """Fit one random forest of 500 trees per target on ECFP4 counts and RDKit descriptors."""
 
     def make() -> Any:
-        shared = {"n_estimators": 500, "n_jobs": threads, "random_state": seed}
+        shared = {"n_estimators": TREES, "n_jobs": threads, "random_state": seed}
         if kind == "regression":
             return RandomForestRegressor(max_features=1 / 3, **shared)
         return RandomForestClassifier(max_features="sqrt", min_samples_leaf=2, **shared)
@@ -79,7 +81,7 @@ def lightgbm(
     def make() -> Any:
         estimator = LGBMRegressor if kind == "regression" else LGBMClassifier
         return estimator(
-            n_estimators=500,
+            n_estimators=TREES,
             random_state=seed,
             n_jobs=threads,
             deterministic=True,

@@ -87,8 +87,8 @@ def _butina(prints: list[Any], cutoff: float) -> np.ndarray:
         similar = np.asarray(DataStructs.BulkTanimotoSimilarity(fingerprint, prints))
         near.append(np.flatnonzero(1.0 - similar <= cutoff).astype(np.int32))
     label = np.full(len(prints), -1, dtype=np.int64)
-    # the most neighbours first; ties go to the earlier molecule
-    for centre in sorted(range(len(prints)), key=lambda i: (-len(near[i]), i)):
+    # the most neighbours first; ties go to the later molecule, as in RDKit's own (pairwise, all in memory) version
+    for centre in sorted(range(len(prints)), key=lambda i: (-len(near[i]), -i)):
         if label[centre] < 0:
             members = near[centre]
             label[members[label[members] < 0]] = centre

@@ -76,7 +76,7 @@ def check_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _extract(inputs: Sequence[str], options: Mapping[str, Any]) -> Extract:
-    workers = min(_MOST_WORKERS, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1)
+    workers = _n_workers()
     if workers < 2 or len(inputs) < _PARALLEL_FROM[options["descriptors"]]:
         return extract(inputs, options)
     bounds = [len(inputs) * i // workers for i in range(workers + 1)]
@@ -86,6 +86,11 @@ def _extract(inputs: Sequence[str], options: Mapping[str, Any]) -> Extract:
         others = [pool.submit(_remote, part, options) for part in slices[1:]]
         parts = [extract(slices[0], options), *(f.result() for f in others)]
     return join(parts, bounds[:-1])
+
+
+def _n_workers() -> int:
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(_MOST_WORKERS, cores)
 
 
 def _remote(inputs: Sequence[str], options: Mapping[str, Any]) -> Extract:

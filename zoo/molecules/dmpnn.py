@@ -81,18 +81,20 @@ class DMPNN(nn.Module):
         return found
 
     def _activate(self, x: Tensor) -> Tensor:
-        return self.dropout(x.relu())  # type: ignore[no-any-return]
+        """Activate ``x``, a fresh tensor that nothing else reads, in place."""
+        out: Tensor = self.dropout(x.relu_())
+        return out
 
     def _pass_messages(self, graph: MolGraph) -> tuple[Tensor, Tensor]:
         """Return the last ``h`` of the distinct directed bonds, and the row of every directed bond in it."""
         around = graph.surroundings
         first = gather(self.source_in(graph.atom_fields), around.source_kind)
         first = first + gather(self.bond_in(graph.bond_fields), around.bond_kind)
-        h, row = self._activate(first), around.edge_class
+        h, row = self.dropout(first.relu()), around.edge_class
         shared = min(self.depth - 1, len(around.levels))
         for level in around.levels[:shared]:
             message = self.message(h)  # type: ignore[misc]
-            h = self._activate(gather(first, level.own) + bag_sum(message, level.bag))
+            h = self._activate(bag_sum(message, level.bag).add_(gather(first, level.own)))
             row = level.edge_class
         if shared < self.depth - 1:  # beyond the classified radii every directed bond has its own row
             first, h = gather(first, around.edge_class), gather(h, row)
@@ -115,4 +117,4 @@ class DMPNN(nn.Module):
             kind = graph.atom_kind
             atom_row = torch.arange(graph.n_atoms, dtype=torch.int32, device=row.device)
         own = gather(self.atom_self(graph.atom_fields), kind)
-        return self._activate(self.atom_out(bag_sum(edges, arriving)) + own), atom_row
+        return self._activate(self.atom_out(bag_sum(edges, arriving)).add_(own)), atom_row

@@ -14,6 +14,7 @@ DOMAIN = Domain(
     featuriser_version=VERSION,
     featuriser_options=OPTIONS,
     featurise=featurise,
+    packages=("rdkit",),
     architectures={
         "dmpnn": "zoo.molecules.dmpnn:DMPNN",
         "gine": "zoo.molecules.gine:GINE",

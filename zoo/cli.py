@@ -132,9 +132,9 @@ def _evaluate_arguments(parser: argparse.ArgumentParser) -> None:
     on.add_argument("--task", metavar="TASK", help="score on this task; default: the one it was trained on")
     on.add_argument("--data", type=Path, metavar="FILE", help="score on this labelled file")
     parts = ("train", "val", "calibration", "test")
+    parser.add_argument("--input", metavar="COL", help="with --data: column of the inputs; default: as in training")
     parser.add_argument("--part", choices=parts, default="test", help="part of the split; default: test")
     parser.add_argument("--batch-size", type=int, metavar="N", help="items per batch")
-    _device_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import inspect
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -180,6 +182,16 @@ def test_every_flag_of_train_reaches_the_settings():
     common = {"include", "mirror", "quiet", "debug", "help"}
     given = {word.lstrip("-").replace("-", "_") for word in words.split() if word.startswith("--")}
     assert {action.dest for action in args.parser._actions} == given | others | common
+
+
+@pytest.mark.parametrize("name", sorted(set(cli.VERBS) - {"train"}))
+def test_no_flag_is_taken_and_ignored(name):
+    parser = argparse.ArgumentParser()
+    cli.VERBS[name].arguments(parser)
+    source = inspect.getsource(importlib.import_module(cli.VERBS[name].run.partition(":")[0]))
+    read = {*re.findall(r"args\.(\w+)", source), *re.findall(r'getattr\(args, "(\w+)"', source)}
+    unread = {action.dest for action in parser._actions} - read
+    assert unread == {"help"}
 
 
 def test_set_may_be_repeated():

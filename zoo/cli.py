@@ -146,8 +146,8 @@ def _predict_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--on-invalid",
         choices=("error", "skip", "null"),
-        default="error",
-        help="rows without a prediction: stop (default), leave them out, or keep them empty with the reason",
+        default="null",
+        help="rows without a prediction: stop, leave them out, or keep them empty with the reason (default)",
     )
     parser.add_argument("--batch-size", type=int, metavar="N", help="items per batch")
     _device_arguments(parser)

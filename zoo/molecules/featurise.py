@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-import zoo
 from zoo.core.types import Featurised, RowProblem
 from zoo.errors import InputError, unknown_name
 from zoo.molecules.descriptors import SETS
@@ -99,7 +98,7 @@ def _remote(inputs: Sequence[str], options: Mapping[str, Any]) -> Extract:
     A plain subprocess, since neither forking a process with threads nor re-importing the user's script (as
     ``multiprocessing`` does) is safe in a library.
     """
-    root = str(Path(zoo.__file__).resolve().parents[1])
+    root = str(Path(__file__).resolve().parents[2])
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join([root, os.environ.get("PYTHONPATH", "")]).strip(os.pathsep),

@@ -127,7 +127,7 @@ def test_a_file_off_the_net_is_not_a_failure(zoo, folder, tmp_path):
         ("datasets/mini/dataset.yaml", "rows: 4", "rows: 5", "has 4 data rows, but"),
         ("datasets/mini/dataset.yaml", "name: y,", "name: z,", "'z'"),
         ("datasets/mini/splits/scaffold_0.csv", "3,test", "4,test", "'4' is not a row of the data"),
-        ("datasets/mini/splits/scaffold_0.csv", "3,test", "2,test", "row 2 stands in the file 2 times"),
+        ("datasets/mini/splits/scaffold_0.csv", "3,test", "2,test", "row 2 stands twice"),
         ("datasets/mini/splits/scaffold_0.csv", "3,test", "3,tset", "'tset' is not a part. Did you mean 'test'?"),
         ("tasks/molecules/mini-task.yaml", "dataset: mini", "dataset: mimi", "unknown data set 'mimi'. Did you mean"),
         (

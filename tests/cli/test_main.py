@@ -176,7 +176,7 @@ def test_every_flag_of_train_reaches_the_settings():
         "baseline": False,
         "split.method": "file",
         "split.column": "part",
-        "split.file": "s.csv",
+        "split.file": str(Path("s.csv").resolve()),
     }
     others = {"task", "data", "target", "kind", "input", "out", "config", "set", "print_config", "json"}
     common = {"include", "mirror", "quiet", "debug", "help"}

@@ -209,15 +209,21 @@ def _as_part(text: str) -> Part | None:
     return named.get(bare)
 
 
-def _read_file(path: Path, records: Records, *, exact: bool) -> dict[int, Part]:
-    """Return the part of every row that a split file lists."""
+def read_split_file(path: Path, n_rows: int) -> dict[int, Part]:
+    """Return the part of every row that a split file (columns ``row,part``) lists.
+
+    Raises
+    ------
+    DataError
+        A row that the data of ``n_rows`` rows does not have, one listed twice, or a part that is none.
+    """
     table = read_table(path, "csv")
     by_row: dict[int, Part] = {}
     bad: list[tuple[int, str]] = []
     for i, (row, text) in enumerate(zip(table.column("row"), table.column("part"), strict=True)):
         part = _as_part(text)
-        if not row.isdecimal() or int(row) >= records.n_rows:
-            bad.append((i, f"{row!r} is not a row of the data (0 to {records.n_rows - 1})"))
+        if not row.isdecimal() or int(row) >= n_rows:
+            bad.append((i, f"{row!r} is not a row of the data (0 to {n_rows - 1})"))
         elif part is None:
             bad.append((i, f"{text!r} is not a part.{did_you_mean(text, PARTS)}"))
         elif int(row) in by_row:
@@ -226,6 +232,12 @@ def _read_file(path: Path, records: Records, *, exact: bool) -> dict[int, Part]:
             by_row[int(row)] = part
     if bad:
         raise table.fail("the split file cannot be used.", bad, f"Parts are {', '.join(PARTS)}.")
+    return by_row
+
+
+def _read_file(path: Path, records: Records, *, exact: bool) -> dict[int, Part]:
+    """Return the part of every row, having checked that the file lists the rows of the records."""
+    by_row = read_split_file(path, records.n_rows)
     held = {int(r) for own in records.rows for r in own}
     _check_listed(path, "data rows with a usable input and label are not in the split file", held - set(by_row))
     if exact:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from zoo.errors import InputError, SpecError, did_you_mean
@@ -63,7 +64,7 @@ def flags_from(args: Mapping[str, Any]) -> dict[str, Any]:
         flags["baseline"] = False
     for key, method in (("split.file", "file"), ("split.column", "column")):
         if key in flags:
-            flags[key] = str(flags[key])
+            flags[key] = str(Path(flags[key]).resolve()) if key == "split.file" else str(flags[key])
             flags.setdefault("split.method", method)
     return flags
 

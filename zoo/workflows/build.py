@@ -98,7 +98,9 @@ def load_data(
         raise DataError(
             f"{table.path}: none of the {len(raw)} rows could be read. First: {table.where(first.row)}: {first.reason}"
         )
-    records = assemble(table, dataset, task.targets, featurised, duplicates=task.duplicates)
+    split = task.split
+    apart = table.column(split.column) if split.overlap == "allow" and split.column is not None else None
+    records = assemble(table, dataset, task.targets, featurised, duplicates=task.duplicates, apart=apart)
     return Data(domain, table, records, featuriser_options(domain, options), digest, folder)
 
 
@@ -171,8 +173,7 @@ def split_of(run: RunSpec, data: Data) -> Split:
     spec = run.task.split
     column = None
     if spec.method == "column" and spec.column is not None:
-        values = data.table.column(spec.column)
-        column = [values[rows[0]] for rows in data.records.rows]
+        column = data.table.column(spec.column)
     return make_split(
         spec,
         run.split_seed,

@@ -15,7 +15,7 @@ from zoo import resources
 from zoo.core.domain import get_domain, load_object
 from zoo.core.labels import parse_labels
 from zoo.core.metrics import METRICS
-from zoo.core.splits import PARTS
+from zoo.core.splits import read_split_file
 from zoo.core.table import Table, read_table
 from zoo.errors import DataError, DownloadError, SpecError, ZooError, did_you_mean, unknown_name
 from zoo.specs.catalog import KINDS, Catalog, Kind
@@ -136,23 +136,11 @@ def _check_file(dataset: DatasetSpec, file: FileSpec, folder: Path, mirror: Path
 
 def _check_split(path: Path, n_rows: int) -> str:
     """Check a committed split by itself; training also checks that it lists just the rows that can be used."""
-    table = read_table(path, "csv")
-    rows, parts = table.column("row"), table.column("part")
-    times = Counter(rows)
-    bad: list[tuple[int, str]] = []
-    for position, (row, part) in enumerate(zip(rows, parts, strict=True)):
-        if not row.isdecimal() or int(row) >= n_rows:
-            bad.append((position, f"{row!r} is not a row of the data (0 to {n_rows - 1})"))
-        elif part not in PARTS:
-            bad.append((position, f"{part!r} is not a part.{did_you_mean(part, PARTS)}"))
-        elif times[row] > 1:
-            bad.append((position, f"row {row} stands in the file {times[row]} times"))
-    if bad:
-        raise table.fail("the split file cannot be used.", bad, "Make it again by the data set's build.py.")
-    missing = {"train", "test"} - set(parts)
+    found = Counter(read_split_file(path, n_rows).values())
+    missing = {"train", "test"} - set(found)
     if missing:
         raise DataError(f"{path}: no row is in the part {' or '.join(sorted(missing))}.")
-    return ", ".join(f"{part} {count}" for part, count in Counter(parts).items())
+    return ", ".join(f"{part} {count}" for part, count in found.items())
 
 
 def _task_steps(catalog: Catalog, name: str, mirror: Path | None) -> Steps:
@@ -245,7 +233,7 @@ def _check_split_file(task: TaskSpec, folder: Path) -> str:
     """Look for the committed file of the task's own seed; what it holds is checked with the data set."""
     path = folder / str(task.split.file).format(seed=task.split.seed)
     if not path.is_file():
-        raise SpecError(f"the split file {path} is not there. Make it with the data set's build.py.")
+        raise SpecError(f"the split file {path} is not there. Make it with datasets/make_splits.py.")
     return str(path.name)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from zoo.core.domain import Domain
 from zoo.molecules.featurise import NAME, OPTIONS, VERSION, featurise
+from zoo.specs.task import ModelChoice, Recipe, TrainSpec
 
 DOMAIN = Domain(
     name="molecules",
@@ -28,6 +29,10 @@ DOMAIN = Domain(
     },
     splitters={"scaffold": "zoo.molecules.splits:scaffold", "cluster": "zoo.molecules.splits:cluster"},
     default_split="scaffold",
+    default_recipe=Recipe(
+        model=ModelChoice(featuriser={"descriptors": "rdkit2d"}, hparams={"head_dropout": 0.3}),
+        train=TrainSpec(epochs=50, lr=5e-4, ema=0.99),
+    ),
     default_baselines={
         "regression": ("mean", "lightgbm"),
         "binary": ("majority", "lightgbm"),

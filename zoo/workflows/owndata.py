@@ -14,7 +14,7 @@ from zoo.errors import DataError, InputError, did_you_mean
 from zoo.specs.dataset import ColumnSpec, DatasetSpec, FileSpec
 from zoo.specs.model import ModelSpec
 from zoo.specs.target import TargetSpec
-from zoo.specs.task import MetricSpec, SplitSpec, TaskSpec
+from zoo.specs.task import MetricSpec, Recipe, SplitSpec, TaskSpec
 
 _METRICS: dict[str, list[tuple[str, str]]] = {
     "regression": [("rmse", "min"), ("mae", "min"), ("r2", "max"), ("spearman", "max")],
@@ -168,8 +168,16 @@ def _task(dataset: DatasetSpec, domain: Domain, targets: list[TargetSpec]) -> Ta
         split=SplitSpec(method=domain.default_split),
         baselines=baselines,
         models=list(domain.architectures),
-        recipe=domain.default_recipe,
+        recipe=_recipe(domain, targets),
     )
+
+
+def _recipe(domain: Domain, targets: list[TargetSpec]) -> Recipe:
+    """Return the domain's recipe; features of whole items only where a target is of whole items."""
+    recipe = domain.default_recipe
+    if any(t.level == domain.item_level for t in targets):
+        return recipe
+    return Recipe(train=recipe.train)
 
 
 def _format(path: Path) -> Any:

@@ -45,6 +45,14 @@ CHIRALITY = {"": 0, "R": 1, "S": 2, "r": 3, "s": 4, "@": 5, "@@": 6}
 STEREO = {"": 0, "E": 1, "Z": 2, "e": 3, "z": 4, "M": 5, "P": 6, "m": 7, "p": 8, "trans": 9, "cis": 10, "any": 11}
 _HYBRIDISATION = ("S", "SP", "SP2", "SP3", "SP2D", "SP3D", "SP3D2")
 _BOND_TYPES = ("SINGLE", "DOUBLE", "TRIPLE", "AROMATIC", "QUADRUPLE", "DATIVE", "ZERO", "HYDROGEN")
+_TYPE_OF_ORDER = {
+    1.0: int(Chem.BondType.SINGLE),
+    2.0: int(Chem.BondType.DOUBLE),
+    3.0: int(Chem.BondType.TRIPLE),
+    1.5: int(Chem.BondType.AROMATIC),
+}
+_UNUSUAL_BONDS = (">", "<", "~", "$")
+"""What a SMILES string writes for dative, zero-order, any and quadruple bonds."""
 _OTHER = 255
 
 ATOM_FIELDS = (
@@ -111,7 +119,9 @@ class RawFeatures:
         The text tells which properties cannot differ from their default: without a bracket no atom has a charge, an
         isotope, a radical or a chiral tag; without a slash no double bond has a stereo mark.
         """
-        atoms, bonds = list(mol.GetAtoms()), list(mol.GetBonds())
+        # Half the price of iterating over GetAtoms(), a sequence class written in Python.
+        atoms = [mol.GetAtomWithIdx(i) for i in range(mol.GetNumAtoms())]
+        bonds = [mol.GetBondWithIdx(i) for i in range(mol.GetNumBonds())]
         rings = mol.GetRingInfo()
         self.element.extend([a.GetAtomicNum() for a in atoms])
         self.hydrogens.extend([min(a.GetTotalNumHs(), _OTHER) for a in atoms])
@@ -128,10 +138,17 @@ class RawFeatures:
             self.isotope.frombytes(bytes(len(atoms) * self.isotope.itemsize))
         self.begin.extend([b.GetBeginAtomIdx() for b in bonds])
         self.end.extend([b.GetEndAtomIdx() for b in bonds])
-        self.bond_type.extend([b.GetBondType() for b in bonds])
+        if any(mark in smiles for mark in _UNUSUAL_BONDS):
+            self.bond_type.extend([b.GetBondType() for b in bonds])
+        else:  # numbers come at half the price of enumeration members
+            self.bond_type.extend([_TYPE_OF_ORDER[b.GetBondTypeAsDouble()] for b in bonds])
         self.conjugated.extend([b.GetIsConjugated() for b in bonds])
         self.in_ring.extend([rings.NumBondRings(i) > 0 for i in range(len(bonds))])
-        chirality, stereo = stereo_marks(mol, smiles, order)
+        chirality, stereo = bytearray(len(atoms)), bytearray(len(bonds))
+        tagged = [a for a in atoms if a.GetChiralTag()] if "@" in smiles else []
+        marked = [b for b in bonds if b.GetStereo()] if "/" in smiles or "\\" in smiles else []
+        if tagged or marked:
+            _mark_stereo(mol, order, (tagged, chirality), (marked, stereo))
         self.chirality.frombytes(chirality)
         self.stereo.frombytes(stereo)
 
@@ -150,13 +167,14 @@ class RawFeatures:
         return np.stack([f.slots(values) for f, values in zip(BOND_FIELDS, raw, strict=True)], axis=1)
 
 
-def stereo_marks(mol: Chem.Mol, smiles: str, order: list[int]) -> tuple[bytes, bytes]:
-    """Return the chirality of every atom and the stereo of every bond, in RDKit's order."""
-    chirality, stereo = bytearray(mol.GetNumAtoms()), bytearray(mol.GetNumBonds())
-    tagged = [a for a in mol.GetAtoms() if a.GetChiralTag()] if "@" in smiles else []
-    marked = [b for b in mol.GetBonds() if b.GetStereo()] if "/" in smiles or "\\" in smiles else []
-    if not tagged and not marked:
-        return bytes(chirality), bytes(stereo)
+def _mark_stereo(
+    mol: Chem.Mol,
+    order: list[int],
+    centres: tuple[list[Chem.Atom], bytearray],
+    double_bonds: tuple[list[Chem.Bond], bytearray],
+) -> None:
+    """Write the raw chirality of the tagged atoms and the raw stereo of the marked bonds."""
+    (tagged, chirality), (marked, stereo) = centres, double_bonds
     labelled = _label(mol)
     rank = {atom: place for place, atom in enumerate(order)}
     for atom in tagged:
@@ -167,7 +185,6 @@ def stereo_marks(mol: Chem.Mol, smiles: str, order: list[int]) -> tuple[bytes, b
     for bond in marked:
         code = bond.GetProp("_CIPCode") if labelled and bond.HasProp("_CIPCode") else ""
         stereo[bond.GetIdx()] = STEREO.get(code or _side(bond, rank), _OTHER)
-    return bytes(chirality), bytes(stereo)
 
 
 def _label(mol: Chem.Mol) -> bool:

@@ -81,10 +81,10 @@ def read_molecule(smiles: str, options: Mapping[str, Any], notes: Counter[str]) 
         notes["extended SMILES annotation read"] += 1
     n_atoms, n_bonds = mol.GetNumAtoms(), mol.GetNumBonds()
     _check_size(n_atoms, options)
-    work = options["standardise"] and (mol.HasSubstructMatch(_NEEDS_WORK) or len(Chem.GetMolFrags(mol)) > 1)
-    if work or options["tautomer"]:
-        return _standardise(mol, options, notes)
     key = Chem.MolToSmiles(mol)
+    work = options["standardise"] and ("." in key or mol.HasSubstructMatch(_NEEDS_WORK))
+    if work or options["tautomer"]:
+        return _standardise(mol, key, options, notes)
     return Molecule(mol, key, output_order(mol), list(range(n_atoms)), list(range(n_bonds)), n_atoms, n_bonds)
 
 
@@ -122,13 +122,13 @@ def _reason(text: str) -> str:
     return f"RDKit: {useful[0]}" if useful else "RDKit cannot parse this SMILES string"
 
 
-def _standardise(mol: Chem.Mol, options: Mapping[str, Any], notes: Counter[str]) -> Molecule:
+def _standardise(mol: Chem.Mol, key: str, options: Mapping[str, Any], notes: Counter[str]) -> Molecule:
     n_atoms, n_bonds = mol.GetNumAtoms(), mol.GetNumBonds()
     bond_index = {frozenset((b.GetBeginAtomIdx(), b.GetEndAtomIdx())): b.GetIdx() for b in mol.GetBonds()}
     for atom in mol.GetAtoms():
         atom.SetIntProp(_SOURCE, atom.GetIdx())
     try:
-        mol = _apply_steps(mol, options, notes)
+        mol = _apply_steps(mol, key, options, notes)
         written = Chem.MolToSmiles(mol)
         parsed = Chem.MolFromSmiles(written, _PARSE_KEEP_HYDROGENS)
     except (RuntimeError, ValueError) as error:  # RDKit's sanitisation and invariant errors
@@ -146,8 +146,7 @@ def _standardise(mol: Chem.Mol, options: Mapping[str, Any], notes: Counter[str])
     return Molecule(parsed, key, output_order(parsed), atom_source, bond_source, n_atoms, n_bonds)
 
 
-def _apply_steps(mol: Chem.Mol, options: Mapping[str, Any], notes: Counter[str]) -> Chem.Mol:
-    before = Chem.MolToSmiles(mol)
+def _apply_steps(mol: Chem.Mol, before: str, options: Mapping[str, Any], notes: Counter[str]) -> Chem.Mol:
     if options["standardise"]:
         fragments = before.count(".")
         rdMolStandardize.CleanupInPlace(mol)

@@ -30,8 +30,8 @@ DOMAIN = Domain(
     splitters={"scaffold": "zoo.molecules.splits:scaffold", "cluster": "zoo.molecules.splits:cluster"},
     default_split="scaffold",
     default_recipe=Recipe(
-        model=ModelChoice(featuriser={"descriptors": "rdkit2d"}, hparams={"head_dropout": 0.3}),
-        train=TrainSpec(epochs=50, lr=5e-4, ema=0.99),
+        model=ModelChoice(featuriser={"descriptors": "rdkit2d"}, hparams={"head_dropout": 0.2}),
+        train=TrainSpec(epochs=50, ema=0.98),
     ),
     default_baselines={
         "regression": ("mean", "lightgbm"),

@@ -44,7 +44,7 @@ class FeatureScalerSpec(Spec):
     names: list[str]
     mean: list[float]
     scale: list[float]
-    limit: Annotated[float, Field(gt=0)] = 3.0
+    limit: Annotated[float, Field(gt=0)] = 10.0
     n_from_featuriser: Annotated[int, Field(ge=0)]
     """The first ones come from the featuriser, the rest from columns of the user's table."""
 

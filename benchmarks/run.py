@@ -6,6 +6,7 @@
     python benchmarks/run.py --chemprop-python PY     also chemprop, in an environment of its own
                                                       (pip install chemprop==2.3.1)
 
+``ZOO_RESULTS`` names another file to write (``--merge FILE`` adds its rows to the first).
 A run that is in the file already is skipped, so a stop loses at most one run. Data sets with a url are found through
 ``ZOO_MIRROR`` or the net.
 """
@@ -15,6 +16,7 @@ from __future__ import annotations
 import argparse
 import csv
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -37,7 +39,7 @@ from zoo.specs.resolve import resolve
 from zoo.workflows.build import Prepared, folder_of, prepare
 from zoo.workflows.results import add_results, add_run, read_results
 
-RESULTS = Path(__file__).parents[1] / "cards" / "results.csv"
+RESULTS = Path(os.environ.get("ZOO_RESULTS") or Path(__file__).parents[1] / "cards" / "results.csv")
 CHEMPROP_EPOCHS = 50
 
 
@@ -160,7 +162,11 @@ def main() -> None:
     parser.add_argument("--again", action="store_true", help="measure what is in the file already")
     parser.add_argument("--chemprop-python", help="python of an environment with chemprop")
     parser.add_argument("--only-chemprop", action="store_true")
+    parser.add_argument("--merge", type=Path, help="add the rows of another results file, and stop")
     args = parser.parse_args()
+    if args.merge:
+        add_results(RESULTS, read_results(args.merge))
+        return
     for series in SUITE:
         if args.task and series.task not in args.task:
             continue

@@ -63,19 +63,43 @@ _SINGLE: dict[str, Callable[[Chem.Mol], float]] = {
 }
 
 
-def _estate(mol: Chem.Mol) -> list[float]:
-    indices = np.asarray(EState.EStateIndices(mol))  # type: ignore[no-untyped-call]
+def estate_indices(mol: Chem.Mol) -> np.ndarray:
+    """Return the electrotopological state of every atom, ``(n_atoms,)`` (Hall, Mohney and Kier 1991).
+
+    The same numbers as RDKit's ``EStateIndices``, whose loop over pairs of atoms in Python took a third of the time
+    of all descriptors.
+    """
+    outer = Chem.GetPeriodicTable().GetNOuterElecs
+    atoms = [mol.GetAtomWithIdx(i) for i in range(mol.GetNumAtoms())]
+    degree = np.array([a.GetDegree() for a in atoms])
+    quantum = np.array([EState.GetPrincipleQuantumNumber(a.GetAtomicNum()) for a in atoms])  # type: ignore[no-untyped-call]
+    valence = np.array([outer(a.GetAtomicNum()) - a.GetTotalNumHs() for a in atoms])
+    intrinsic = np.where(degree > 0, (4.0 / quantum**2 * valence + 1) / np.maximum(degree, 1), 0.0)
+    distance = Chem.GetDistanceMatrix(mol) + 1
+    near = np.where(distance < 1e6, distance, np.inf)  # another fragment
+    shift: np.ndarray = ((intrinsic[:, None] - intrinsic) / near**2).sum(axis=1)
+    indices: np.ndarray = intrinsic + shift
+    return indices
+
+
+def _estate_extremes(mol: Chem.Mol) -> list[float]:
+    indices = estate_indices(mol)
+    mol._eStateIndices = indices  # noqa: SLF001 - where RDKit's own functions below look for them
     sizes = np.abs(indices)
     return [float(indices.max()), float(indices.min()), float(sizes.max()), float(sizes.min())]
+
+
+def _estate_vsa(mol: Chem.Mol) -> list[float]:
+    values = EState_VSA.EState_VSA_(mol, force=0), EState_VSA.VSA_EState_(mol, force=0)  # type: ignore[no-untyped-call]
+    return [float(v) for v in np.concatenate(values)]
 
 
 _FAMILIES: list[tuple[list[str], _Function]] = [
     (["MolLogP", "MolMR"], rdMolDescriptors.CalcCrippenDescriptors),
     ([f"SlogP_VSA{i}" for i in range(1, 13)], rdMolDescriptors.SlogP_VSA_),
     ([f"SMR_VSA{i}" for i in range(1, 11)], rdMolDescriptors.SMR_VSA_),
-    (["MaxEStateIndex", "MinEStateIndex", "MaxAbsEStateIndex", "MinAbsEStateIndex"], _estate),
-    ([f"EState_VSA{i}" for i in range(1, 12)], EState_VSA.EState_VSA_),
-    ([f"VSA_EState{i}" for i in range(1, 11)], EState_VSA.VSA_EState_),
+    (["MaxEStateIndex", "MinEStateIndex", "MaxAbsEStateIndex", "MinAbsEStateIndex"], _estate_extremes),
+    ([*(f"EState_VSA{i}" for i in range(1, 12)), *(f"VSA_EState{i}" for i in range(1, 11))], _estate_vsa),
 ]
 
 SETS = ("none", "rdkit2d")

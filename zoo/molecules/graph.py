@@ -27,24 +27,31 @@ class Bag:
     def transposed(self) -> tuple[Tensor, Tensor]:
         """Return ``(bags, offsets)``: for every row of the table the bags that hold it (what the backward needs)."""
         order, offsets = transpose(self.rows, self.n_rows)
-        owner = torch.repeat_interleave(
-            torch.arange(len(self.offsets) - 1, dtype=torch.int32, device=self.rows.device),
-            self.offsets.diff(),
-            output_size=len(self.rows),
-        )
-        return owner.index_select(0, order), offsets
+        return _owners(self.offsets, len(self.rows)).index_select(0, order), offsets
+
+
+def _owners(offsets: Tensor, n: int) -> Tensor:
+    """Return the bag of each of ``n`` list entries."""
+    n_bags = len(offsets) - 1
+    if offsets.device.type == "cpu":  # numpy does small integers in one thread, without waking the others
+        return torch.from_numpy(np.repeat(np.arange(n_bags, dtype=np.int32), np.diff(offsets.numpy())))
+    bags = torch.arange(n_bags, dtype=torch.int32, device=offsets.device)
+    return torch.repeat_interleave(bags, offsets.diff(), output_size=n)
 
 
 def transpose(rows: Tensor, n_rows: int) -> tuple[Tensor, Tensor]:
     """Return ``(positions, offsets)``: for each of ``n_rows`` rows where it occurs in ``rows`` ``(m,)``."""
+    if rows.device.type == "cpu":
+        found = rows.numpy()
+        small = np.uint16 if n_rows < 2**16 else np.int32  # 16-bit integers are sorted by radix
+        order = np.argsort(found.astype(small), kind="stable").astype(np.int32)
+        bounds = np.zeros(n_rows + 1, np.int32)
+        np.cumsum(np.bincount(found, minlength=n_rows), out=bounds[1:])
+        return torch.from_numpy(order), torch.from_numpy(bounds)
     rows = rows.to(torch.int32)
     offsets = torch.zeros(n_rows + 1, dtype=torch.int32, device=rows.device)
     offsets.index_add_(0, rows + 1, torch.ones_like(rows))
-    offsets = offsets.cumsum(0, dtype=torch.int32)
-    if rows.device.type == "cpu" and n_rows < 2**16:  # numpy sorts 16-bit integers by radix
-        order = np.argsort(rows.numpy().astype(np.uint16), kind="stable")
-        return torch.from_numpy(order.astype(np.int32)), offsets
-    return torch.argsort(rows, stable=True).to(torch.int32), offsets
+    return torch.argsort(rows, stable=True).to(torch.int32), offsets.cumsum(0, dtype=torch.int32)
 
 
 @dataclass

@@ -186,7 +186,8 @@ def _describe(prepared: Prepared, folder: Path, say: Any) -> None:
     sizes = ", ".join(f"{name} {len(part)}" for name, part in prepared.parts.items())
     say(f"split: {prepared.split.method}, seed {run.split_seed}: {sizes} ({prepared.split.hash[:12]})")
     n = sum(p.numel() for p in prepared.module.network.parameters())
-    say(f"model: {prepared.architecture}, {n:,} parameters, seed {run.seed}; {run.threads} thread{"s" if run.threads > 1 else ""}")
+    threads = "1 thread" if run.threads == 1 else f"{run.threads} threads"
+    say(f"model: {prepared.architecture}, {n:,} parameters, seed {run.seed}; {threads}")
     for line in describe_groups(make_optimizer(prepared.module.network, run.train)):
         say(f"  {line}")
     steps = len(prepared.datamodule.train_loader)

@@ -124,13 +124,13 @@ class RawFeatures:
         bonds = [mol.GetBondWithIdx(i) for i in range(mol.GetNumBonds())]
         rings = mol.GetRingInfo()
         self.element.extend([a.GetAtomicNum() for a in atoms])
-        self.hydrogens.extend([min(a.GetTotalNumHs(), _OTHER) for a in atoms])
+        self.hydrogens.extend([a.GetTotalNumHs() for a in atoms])
         self.hybridisation.extend([a.GetHybridization() for a in atoms])
         self.aromatic.extend([a.GetIsAromatic() for a in atoms])
         self.ring.extend([rings.MinAtomRingSize(i) for i in range(len(atoms))])
         if "[" in smiles:
             self.charge.extend([a.GetFormalCharge() for a in atoms])
-            self.radical.extend([min(a.GetNumRadicalElectrons(), _OTHER) for a in atoms])
+            self.radical.extend([a.GetNumRadicalElectrons() for a in atoms])
             self.isotope.extend([a.GetIsotope() for a in atoms])
         else:
             self.charge.frombytes(bytes(len(atoms) * self.charge.itemsize))

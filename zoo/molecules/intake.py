@@ -35,6 +35,12 @@ def _parser(**settings: bool) -> Chem.SmilesParserParams:
 
 _PARSE = _parser(strictCXSMILES=False)
 _PARSE_KEEP_HYDROGENS = _parser(removeHs=False)
+# The steps of rdMolStandardize.Cleanup, which builds them anew for every molecule (parsing has removed hydrogens, and
+# reading the result back perceives stereo).
+_METALS = rdMolStandardize.MetalDisconnector()
+_GROUPS = rdMolStandardize.Normalizer()
+_CHARGES = rdMolStandardize.Reionizer()
+_NEUTRAL = rdMolStandardize.Uncharger()
 
 
 class IntakeError(ValueError):
@@ -104,7 +110,7 @@ def parse(smiles: str) -> Chem.Mol:
 def output_order(mol: Chem.Mol) -> list[int]:
     """Return the atom order of the SMILES string last written of ``mol``."""
     text: str = mol.GetProp("_smilesAtomOutputOrder")
-    return [int(i) for i in text.strip("[],").split(",") if i]
+    return list(map(int, text.strip("[],").split(",")))
 
 
 def _check_size(n_atoms: int, options: Mapping[str, Any]) -> None:
@@ -149,7 +155,9 @@ def _standardise(mol: Chem.Mol, key: str, options: Mapping[str, Any], notes: Cou
 def _apply_steps(mol: Chem.Mol, before: str, options: Mapping[str, Any], notes: Counter[str]) -> Chem.Mol:
     if options["standardise"]:
         fragments = before.count(".")
-        rdMolStandardize.CleanupInPlace(mol)
+        _METALS.DisconnectInPlace(mol)
+        _GROUPS.normalizeInPlace(mol)
+        _CHARGES.reionizeInPlace(mol)
         after = Chem.MolToSmiles(mol)
         if after.count(".") > fragments:
             notes["metal disconnected"] += 1
@@ -159,7 +167,7 @@ def _apply_steps(mol: Chem.Mol, before: str, options: Mapping[str, Any], notes: 
             rdMolStandardize.FragmentParentInPlace(mol, skipStandardize=True)
             notes["salt or solvent removed"] += 1
         before = Chem.MolToSmiles(mol)
-        rdMolStandardize.Uncharger().unchargeInPlace(mol)
+        _NEUTRAL.unchargeInPlace(mol)
         after = Chem.MolToSmiles(mol)
         notes["charge neutralised"] += after != before
         before = after

@@ -32,7 +32,15 @@ class Baseline(Protocol):
     """
 
     def __call__(
-        self, inputs: list[str], values: np.ndarray, mask: np.ndarray, train: np.ndarray, *, kind: str, seed: int
+        self,
+        inputs: list[str],
+        values: np.ndarray,
+        mask: np.ndarray,
+        train: np.ndarray,
+        *,
+        kind: str,
+        seed: int,
+        threads: int,
     ) -> np.ndarray:
         """Fit on the rows ``train`` and return predictions for all rows."""
         ...

@@ -29,20 +29,24 @@ BITS, RADIUS = 2048, 2
 
 
 def mean(
-    inputs: Sequence[str], values: np.ndarray, mask: np.ndarray, train: np.ndarray, *, kind: str, seed: int
+    inputs: Sequence[str],
+    values: np.ndarray,
+    mask: np.ndarray,
+    train: np.ndarray,
+    *,
+    kind: str,
+    seed: int = 0,
+    threads: int = 1,
 ) -> np.ndarray:
     """Predict the mean of the training labels of each target, or the frequencies of its classes."""
-    del seed
+    del seed, threads
     n_classes = _n_classes(values, mask)
     columns = [_constant(y, kind, n_classes, len(inputs)) for _, y in _training(values, mask, train, kind)]
     return _joined(columns, kind)
 
 
-def majority(
-    inputs: Sequence[str], values: np.ndarray, mask: np.ndarray, train: np.ndarray, *, kind: str, seed: int
-) -> np.ndarray:
-    """Predict the frequencies of the training classes, so that the decision is always for the most frequent."""
-    return mean(inputs, values, mask, train, kind=kind, seed=seed)
+majority = mean
+"""Of classes the mean is their frequencies, so that the decision is always for the most frequent."""
 
 
 def random_forest(

@@ -74,10 +74,12 @@ def _outcomes(prepared: Prepared, name: str, targets: list[TargetSpec]) -> list[
         prepared.parts["train"],
         kind=targets[0].kind,
         seed=prepared.run.seed,
+        threads=prepared.run.threads,
     )
     rows = pred[prepared.parts["test"]]
     if targets[0].kind == "multiclass":
-        return [make_outcome(targets[0], rows, test[targets[0].name])]
+        missing = targets[0].n_outputs - rows.shape[1]  # the last classes, where no row has them
+        return [make_outcome(targets[0], np.pad(rows, ((0, 0), (0, missing))), test[targets[0].name])]
     return [make_outcome(t, rows[:, i : i + 1], test[t.name]) for i, t in enumerate(targets)]
 
 

@@ -90,7 +90,7 @@ class MolItems:
     @property
     def feature_names(self) -> list[str]:
         """Names of the descriptors."""
-        return descriptor_names("rdkit2d") if self.descriptors.shape[1] else []
+        return list(descriptor_names("rdkit2d")) if self.descriptors.shape[1] else []
 
     def size(self) -> np.ndarray:
         """Return ``(n,)`` atoms per molecule."""

@@ -14,7 +14,7 @@ import torch
 import zoo
 from zoo.core import bundle as bundles
 from zoo.errors import BundleError, ZooError
-from zoo.workflows.model import check_example
+from zoo.workflows.load import check_example
 
 SMILES = ["CCO", "c1ccccc1O", "C", "[Na+].[Cl-]", "CC(=O)Oc1ccccc1C(=O)O"]
 

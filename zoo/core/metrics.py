@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from scipy import stats
@@ -107,7 +107,6 @@ class Outcome:
     true: np.ndarray
     mask: np.ndarray
     pred: np.ndarray
-    extra: dict[str, float] = field(default_factory=dict)
 
 
 def score(name: str, outcomes: list[Outcome]) -> ScoreInfo:

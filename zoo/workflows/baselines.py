@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 
 import numpy as np
 
@@ -17,11 +16,6 @@ from zoo.specs.target import TargetSpec
 from zoo.workflows.build import Prepared
 
 CONSTANT = {"mean", "majority"}
-
-
-def run_baselines(prepared: Prepared, names: list[str]) -> dict[str, dict[str, ScoreInfo]]:
-    """Fit baselines on the training part and score them on the test part: ``{baseline: {metric: score}}``."""
-    return {name: scores for name, (scores, _) in timed_baselines(prepared, names).items()}
 
 
 def timed_baselines(prepared: Prepared, names: list[str]) -> dict[str, tuple[dict[str, ScoreInfo], float]]:
@@ -93,8 +87,3 @@ def _constant(target: TargetSpec, train: Labels, n: int) -> np.ndarray:
         shares = np.bincount(valid, minlength=target.n_outputs) / max(1, len(valid))
         return np.tile(shares, (n, 1))
     return np.full((n, train.values.shape[1]), valid.mean() if len(valid) else 0.0)
-
-
-def summary(scores: Mapping[str, Mapping[str, ScoreInfo]], metric: str) -> dict[str, float | None]:
-    """Return one metric of every model."""
-    return {name: found[metric].value for name, found in scores.items()}

@@ -22,7 +22,8 @@ from zoo.specs.run import RunSpec
 from zoo.specs.task import MetricSpec, TaskSpec
 from zoo.workflows.build import Data, folder_of, load_data, scaled_features, split_of
 from zoo.workflows.console import print_json, print_table
-from zoo.workflows.model import Model, find_bundle, load_bundle
+from zoo.workflows.load import find_bundle, load_bundle
+from zoo.workflows.model import Model
 from zoo.workflows.owndata import labelled_file
 
 

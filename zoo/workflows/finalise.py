@@ -27,7 +27,8 @@ from zoo.specs.model import (
 from zoo.specs.target import TargetSpec
 from zoo.workflows.build import Prepared, csv_text, versions
 from zoo.workflows.cards import bundle_readme
-from zoo.workflows.model import Model, describe, pick_device, prediction_columns
+from zoo.workflows.load import pick_device
+from zoo.workflows.model import Model, describe, prediction_columns
 
 
 def finalise(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,20 +10,18 @@ import numpy as np
 import pandas as pd
 import torch
 
-from zoo.core.bundle import load_strict, read_example, read_spec, read_weights
 from zoo.core.cache import featurise
 from zoo.core.datamodule import BatchLoader, DataSource
-from zoo.core.domain import Domain, get_domain, load_object
+from zoo.core.domain import Domain
 from zoo.core.evaluation import raw_outputs, to_predictions
 from zoo.core.heads import Network
 from zoo.core.scalers import scale_features
 from zoo.core.table import Table, read_table
 from zoo.core.types import Featurised, RowProblem
-from zoo.errors import BundleError, DataError, InputError, did_you_mean, unknown_name
-from zoo.specs.catalog import Catalog
+from zoo.errors import DataError, InputError, did_you_mean, unknown_name
 from zoo.specs.model import ModelSpec
 from zoo.specs.target import TargetSpec
-from zoo.workflows.build import DTYPES, build_network
+from zoo.workflows.build import DTYPES
 
 _CHUNK = 8192
 """Rows featurised and predicted at a time, so that a file of millions needs no more memory than its table."""
@@ -220,98 +217,6 @@ def describe(target: TargetSpec, pred: np.ndarray) -> dict[str, list[Any]]:
     return {f"{target.name}_pred": values}
 
 
-def load_model(model: str | Path, *, device: str = "auto", includes: list[Path] | None = None) -> Model:
-    """Load a zoo model by name, or a bundle by its folder (or the run folder it stands in).
-
-    Raises
-    ------
-    BundleError
-        If it is no bundle, was changed by a byte, or needs another version of its featuriser or architecture.
-    """
-    return load_bundle(find_bundle(model, includes), device=device)
-
-
-def find_bundle(model: str | Path, includes: list[Path] | None = None) -> Path:
-    """Return the folder of a zoo model's name, a bundle, or a run."""
-    path = Path(model)
-    for folder in (path, path / "bundle"):
-        if (folder / "config.json").is_file():
-            return folder
-    if path.exists():
-        raise BundleError(f"{path} is not a bundle: it has no config.json. A bundle is the folder `bundle/` of a run.")
-    catalog = Catalog(includes or [])
-    if str(model) in catalog.names("model"):
-        return catalog.model_path(str(model))
-    known = catalog.names("model")
-    raise BundleError(
-        f"no model {str(model)!r}: neither a folder nor a zoo model.{did_you_mean(str(model), known)} "
-        f"Zoo models: {', '.join(known) or 'none yet'}."
-    )
-
-
-def load_bundle(folder: Path, *, device: str = "auto") -> Model:
-    """Load a bundle and check that this installation makes the same features and layers."""
-    spec = read_spec(folder)
-    domain = get_domain(spec.domain)
-    own = (domain.featuriser, domain.featuriser_version)
-    if (spec.featuriser.name, spec.featuriser.version) != own:
-        raise BundleError(
-            f"{folder} was trained with the featuriser {spec.featuriser.name} version {spec.featuriser.version}; "
-            f"this installation has {own[0]} version {own[1]}. Use the version of scizoo it was made with: "
-            f"pip install scizoo=={spec.provenance.packages.get('scizoo', '?')}"
-        )
-    name = spec.architecture.name
-    if name not in domain.architectures:
-        raise BundleError(f"{folder}: {unknown_name('architecture', name, domain.architectures)}")
-    current = load_object(domain.architectures[name]).VERSION
-    if spec.architecture.version != current:
-        raise BundleError(
-            f"{folder} needs version {spec.architecture.version} of {name}; this installation has version {current}."
-        )
-    n_features = 0 if spec.features is None else len(spec.features.names)
-    network = build_network(
-        domain,
-        name,
-        spec.architecture.hparams,
-        spec.architecture.head,
-        targets=spec.targets,
-        n_features=n_features,
-        seed=0,
-    ).to(DTYPES[spec.dtype])
-    load_strict(network, read_weights(folder), str(folder / "model.safetensors"))
-    return Model(spec, network, domain, pick_device(device))
-
-
-def check_example(folder: Path, model: Model, tolerance: float = 1e-4) -> float:
-    """Predict a bundle's examples; return the largest difference (relative above 1), raise above ``tolerance``."""
-    example = read_example(folder)
-    frame = pd.DataFrame(example["inputs"])
-    got = model.predict(frame, input_column=model.spec.input_column)
-    worst = 0.0
-    for name, want in example["outputs"].items():
-        for a, b in zip(got[name], want, strict=True):
-            worst = max(worst, _difference(a, b))
-    if worst > tolerance:
-        raise BundleError(f"{folder}: its example is off by {worst:.2g} (allowed {tolerance:g}).")
-    return worst
-
-
-def _difference(a: Any, b: Any) -> float:
-    if isinstance(a, str) and a.startswith("["):
-        pairs = zip(json.loads(a), json.loads(b), strict=True)
-        return max((_difference(x, y) for x, y in pairs), default=0.0)
-    if isinstance(a, float) and isinstance(b, float | int):
-        return abs(a - b) / max(1.0, abs(b))
-    return 0.0 if a == b else float("inf")
-
-
-def pick_device(device: str) -> torch.device:
-    """Return the device that a name stands for; ``gpu`` without one is an error."""
-    if device == "gpu" and not torch.cuda.is_available():
-        raise InputError("--device gpu: torch sees no GPU here. Use --device cpu.")
-    return torch.device("cuda" if device != "cpu" and torch.cuda.is_available() else "cpu")
-
-
 def _refusal(table: Table | None, problems: list[RowProblem]) -> DataError:
     if table is not None:
         return table.fail(
@@ -325,8 +230,3 @@ def _refusal(table: Table | None, problems: list[RowProblem]) -> DataError:
 
 def _is_null(value: Any) -> bool:
     return value is None or (isinstance(value, float) and np.isnan(value)) or value is pd.NA
-
-
-def model_summary(spec: ModelSpec) -> Mapping[str, Any]:
-    """Return what a table of models shows."""
-    return {"name": spec.name, "architecture": spec.architecture.name, "parameters": spec.provenance.parameters}

@@ -11,7 +11,8 @@ import torch
 
 from zoo.core.bundle import write_atomic
 from zoo.errors import InputError
-from zoo.workflows.model import Model, load_model
+from zoo.workflows.load import load_model
+from zoo.workflows.model import Model
 
 __all__ = ["load", "predict", "predict_command"]
 

@@ -30,7 +30,8 @@ from zoo.workflows.baselines import check_baselines, timed_baselines
 from zoo.workflows.build import Prepared, csv_text, folder_of, prepare
 from zoo.workflows.console import print_json, print_table
 from zoo.workflows.finalise import finalise
-from zoo.workflows.model import Model, load_bundle
+from zoo.workflows.load import load_bundle
+from zoo.workflows.model import Model
 from zoo.workflows.owndata import own_task
 
 

@@ -23,7 +23,7 @@ from zoo.specs.dataset import DatasetSpec, FileSpec
 from zoo.specs.task import TaskSpec
 from zoo.workflows.catalog import find
 from zoo.workflows.console import print_json, print_line, print_table
-from zoo.workflows.model import check_example, load_bundle
+from zoo.workflows.load import check_example, load_bundle
 
 Status = Literal["ok", "failed", "not available here"]
 ABSENT: Status = "not available here"

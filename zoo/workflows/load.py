@@ -1,0 +1,109 @@
+"""Loading: from a zoo model's name, a bundle or a run to a :class:`~zoo.workflows.model.Model`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import torch
+
+from zoo.core.bundle import load_strict, read_example, read_spec, read_weights
+from zoo.core.domain import get_domain, load_object
+from zoo.errors import BundleError, InputError, did_you_mean, unknown_name
+from zoo.specs.catalog import Catalog
+from zoo.workflows.build import DTYPES, build_network
+from zoo.workflows.model import Model
+
+
+def load_model(model: str | Path, *, device: str = "auto", includes: list[Path] | None = None) -> Model:
+    """Load a zoo model by name, or a bundle by its folder (or the run folder it stands in).
+
+    Raises
+    ------
+    BundleError
+        If it is no bundle, was changed by a byte, or needs another version of its featuriser or architecture.
+    """
+    return load_bundle(find_bundle(model, includes), device=device)
+
+
+def find_bundle(model: str | Path, includes: list[Path] | None = None) -> Path:
+    """Return the folder of a zoo model's name, a bundle, or a run."""
+    path = Path(model)
+    for folder in (path, path / "bundle"):
+        if (folder / "config.json").is_file():
+            return folder
+    if path.exists():
+        raise BundleError(f"{path} is not a bundle: it has no config.json. A bundle is the folder `bundle/` of a run.")
+    catalog = Catalog(includes or [])
+    if str(model) in catalog.names("model"):
+        return catalog.model_path(str(model))
+    known = catalog.names("model")
+    raise BundleError(
+        f"no model {str(model)!r}: neither a folder nor a zoo model.{did_you_mean(str(model), known)} "
+        f"Zoo models: {', '.join(known) or 'none yet'}."
+    )
+
+
+def load_bundle(folder: Path, *, device: str = "auto") -> Model:
+    """Load a bundle and check that this installation makes the same features and layers."""
+    spec = read_spec(folder)
+    domain = get_domain(spec.domain)
+    own = (domain.featuriser, domain.featuriser_version)
+    if (spec.featuriser.name, spec.featuriser.version) != own:
+        raise BundleError(
+            f"{folder} was trained with the featuriser {spec.featuriser.name} version {spec.featuriser.version}; "
+            f"this installation has {own[0]} version {own[1]}. Use the version of scizoo it was made with: "
+            f"pip install scizoo=={spec.provenance.packages.get('scizoo', '?')}"
+        )
+    name = spec.architecture.name
+    if name not in domain.architectures:
+        raise BundleError(f"{folder}: {unknown_name('architecture', name, domain.architectures)}")
+    current = load_object(domain.architectures[name]).VERSION
+    if spec.architecture.version != current:
+        raise BundleError(
+            f"{folder} needs version {spec.architecture.version} of {name}; this installation has version {current}."
+        )
+    n_features = 0 if spec.features is None else len(spec.features.names)
+    network = build_network(
+        domain,
+        name,
+        spec.architecture.hparams,
+        spec.architecture.head,
+        targets=spec.targets,
+        n_features=n_features,
+        seed=0,
+    ).to(DTYPES[spec.dtype])
+    load_strict(network, read_weights(folder), str(folder / "model.safetensors"))
+    return Model(spec, network, domain, pick_device(device))
+
+
+def check_example(folder: Path, model: Model, tolerance: float = 1e-4) -> float:
+    """Predict a bundle's examples; return the largest difference (relative above 1), raise above ``tolerance``."""
+    example = read_example(folder)
+    frame = pd.DataFrame(example["inputs"])
+    got = model.predict(frame, input_column=model.spec.input_column)
+    worst = 0.0
+    for name, want in example["outputs"].items():
+        for a, b in zip(got[name], want, strict=True):
+            worst = max(worst, _difference(a, b))
+    if worst > tolerance:
+        raise BundleError(f"{folder}: its example is off by {worst:.2g} (allowed {tolerance:g}).")
+    return worst
+
+
+def _difference(a: Any, b: Any) -> float:
+    if isinstance(a, str) and a.startswith("["):
+        pairs = zip(json.loads(a), json.loads(b), strict=True)
+        return max((_difference(x, y) for x, y in pairs), default=0.0)
+    if isinstance(a, float) and isinstance(b, float | int):
+        return abs(a - b) / max(1.0, abs(b))
+    return 0.0 if a == b else float("inf")
+
+
+def pick_device(device: str) -> torch.device:
+    """Return the device that a name stands for; ``gpu`` without one is an error."""
+    if device == "gpu" and not torch.cuda.is_available():
+        raise InputError("--device gpu: torch sees no GPU here. Use --device cpu.")
+    return torch.device("cuda" if device != "cpu" and torch.cuda.is_available() else "cpu")

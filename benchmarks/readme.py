@@ -1,14 +1,36 @@
-"""Write the README's table of results from ``cards/results.csv``; ``--check`` only says whether it is current."""
+"""Write the README's results from ``cards/results.csv`` and ``results/*.json``; ``--check`` says if it is current."""
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
+from typing import Any
 
 from zoo.specs.catalog import Catalog
 from zoo.workflows.results import read_results, readme_table, with_table
 
 ROOT = Path(__file__).parents[1]
+
+
+def speed(found: dict[str, Any]) -> str:
+    """Return the sentences about speed."""
+    train, predict, memory = found["train"], found["predict"], found["peak_memory_mib"]
+    chemprop = found["sides"]["chemprop"]["packages"]["chemprop"]
+    threads = f"{found['threads']} thread{'s' if found['threads'] > 1 else ''}"
+
+    def rates(part: dict[str, Any]) -> str:
+        both = part["molecules_per_second"]
+        return f"{both['zoo']:,.0f} molecules a second, chemprop {both['chemprop']:,.0f}"
+
+    return (
+        f"Speed: D-MPNN at chemprop's default size beside chemprop {chemprop} on the {found['molecules']:,} molecules of "
+        f"`bbb`, batches of {found['batch_size']}, {threads}, alternating runs "
+        f"(`benchmarks/dmpnn_speed.py`). Training: {rates(train)} ({train['median_of_paired_ratios']:.1f} ×; "
+        f"{100 * train['share_of_matrix_product_peak']:.0f} % of the machine's matrix-product rate). Prediction from "
+        f"SMILES: {rates(predict)} ({predict['median_of_paired_ratios']:.1f} ×). Peak memory: {memory['zoo']:,} MiB, "
+        f"chemprop {memory['chemprop']:,} MiB.\n"
+    )
 
 
 def main() -> int:
@@ -18,7 +40,11 @@ def main() -> int:
     tasks = [catalog.task(name) for name in catalog.names("task") if name in measured]
     readme = ROOT / "README.md"
     before = readme.read_text()
-    after = with_table(before, readme_table(rows, tasks))
+    text = readme_table(rows, tasks)
+    measured_speed = ROOT / "benchmarks" / "results" / "dmpnn_speed.json"
+    if measured_speed.is_file():
+        text += "\n" + speed(json.loads(measured_speed.read_text()))
+    after = with_table(before, text)
     if "--check" in sys.argv:
         if after != before:
             print("README.md is not current: python benchmarks/readme.py")

@@ -24,11 +24,11 @@ def speed(found: dict[str, Any]) -> str:
         return f"{both['zoo']:,.0f} molecules a second, chemprop {both['chemprop']:,.0f}"
 
     return (
-        f"Speed: D-MPNN at chemprop's default size beside chemprop {chemprop} on the {found['molecules']:,} molecules of "
-        f"`bbb`, batches of {found['batch_size']}, {threads}, alternating runs "
-        f"(`benchmarks/dmpnn_speed.py`). Training: {rates(train)} ({train['median_of_paired_ratios']:.1f} ×; "
+        f"Speed: D-MPNN at chemprop's default size beside chemprop {chemprop} on the {found['molecules']:,} "
+        f"molecules of `bbb`, batches of {found['batch_size']}, {threads}, alternating runs "
+        f"(`benchmarks/dmpnn_speed.py`). Training: {rates(train)} ({train['median_of_paired_ratios']:.1f} times; "
         f"{100 * train['share_of_matrix_product_peak']:.0f} % of the machine's matrix-product rate). Prediction from "
-        f"SMILES: {rates(predict)} ({predict['median_of_paired_ratios']:.1f} ×). Peak memory: {memory['zoo']:,} MiB, "
+        f"SMILES: {rates(predict)} ({predict['median_of_paired_ratios']:.1f} times). Peak memory: {memory['zoo']:,} MiB, "
         f"chemprop {memory['chemprop']:,} MiB.\n"
     )
 

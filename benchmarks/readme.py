@@ -26,7 +26,8 @@ def speed(found: dict[str, Any]) -> str:
     return (
         f"Speed: D-MPNN at chemprop's default size beside chemprop {chemprop} on the {found['molecules']:,} "
         f"molecules of `bbb`, batches of {found['batch_size']}, {threads}, alternating runs "
-        f"(`benchmarks/dmpnn_speed.py`). Training: {rates(train)}, {train['median_of_paired_ratios']:.1f} times as many; "
+        f"(`benchmarks/dmpnn_speed.py`). Training: {rates(train)}, {train['median_of_paired_ratios']:.1f} times as "
+        f"many; "
         f"{100 * train['share_of_matrix_product_peak']:.0f} % of the machine's matrix-product rate. Prediction from "
         f"SMILES: {rates(predict)}, {predict['median_of_paired_ratios']:.1f} times as many. "
         f"Peak memory: {memory['zoo']:,} MiB, chemprop {memory['chemprop']:,} MiB.\n"

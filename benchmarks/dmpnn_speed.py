@@ -130,7 +130,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--out", type=Path, default=RESULTS)
     args = parser.parse_args()
-    given = molecules()
+    given, before = molecules(), round(os.getloadavg()[0], 2)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "molecules.json"
         path.write_text(json.dumps(given))
@@ -148,6 +148,7 @@ def main() -> None:
         "molecules": len(given["smiles"]),
         "batch_size": 64,
         "threads": args.threads,
+        "load_average": {"before": before, "after": round(os.getloadavg()[0], 2)},
         **summarise(rates, facts),
         "peak_memory_mib": memory,
         "sides": facts,

@@ -133,7 +133,7 @@ def _evaluate_arguments(parser: argparse.ArgumentParser) -> None:
     on.add_argument("--data", type=Path, metavar="FILE", help="score on this labelled file")
     parts = ("train", "val", "calibration", "test")
     parser.add_argument("--input", metavar="COL", help="with --data: column of the inputs; default: as in training")
-    parser.add_argument("--part", choices=parts, default="test", help="part of the split; default: test")
+    parser.add_argument("--part", choices=parts, help="part of the split; default: test")
     parser.add_argument("--batch-size", type=int, metavar="N", help="items per batch")
     parser.add_argument("--json", action="store_true", help="print JSON")
 

@@ -212,7 +212,7 @@ def _number(text: str) -> float | None:
     elif bare.casefold() in MISSING:
         return None
     if _CENSORED.fullmatch(bare):
-        raise _CensoredError(f"{bare!r} is a censored label; `censoring: mask` leaves such labels out")
+        raise _CensoredError(f"{bare!r} is a censored label; --set censoring=mask leaves such labels out")
     if _INFINITE.fullmatch(bare) or NUMBER.fullmatch(bare):
         raise _LabelError(f"{bare!r} is not finite")
     hint = " (a decimal comma? write a point)" if _DECIMAL_COMMA.fullmatch(bare) else ""
@@ -245,7 +245,7 @@ class _ClassReader:
         if value is not None and value in self.numeric:
             return self.numeric[value]
         if _CENSORED.fullmatch(bare):
-            raise _CensoredError(f"{bare!r} is a censored label; `censoring: mask` leaves such labels out")
+            raise _CensoredError(f"{bare!r} is a censored label; --set censoring=mask leaves such labels out")
         allowed = ", ".join(map(repr, self.names))
         raise _LabelError(f"{_short(bare)} is none of the classes {allowed}.{did_you_mean(bare, self.names)}")
 

@@ -8,6 +8,7 @@ says why; it never becomes a zero or a NaN in an average.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -136,7 +137,10 @@ def score(name: str, outcomes: list[Outcome]) -> ScoreInfo:
             skipped[outcome.spec.name] = "non-finite predictions"
             continue
         try:
-            values.append(metric.function(true, pred))
+            with warnings.catch_warnings():
+                # scikit-learn warns of a class missing among labels or predictions, which is common on small parts.
+                warnings.simplefilter("ignore", UserWarning)
+                values.append(metric.function(true, pred))
         except UndefinedMetricError as why:
             skipped[outcome.spec.name] = str(why)
             continue

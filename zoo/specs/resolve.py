@@ -14,7 +14,7 @@ from zoo.errors import SpecError, did_you_mean
 from zoo.specs.dataset import DatasetSpec
 from zoo.specs.explain import explain
 from zoo.specs.run import RunSpec
-from zoo.specs.settings import OPEN, SPLIT_KEYS, TOP, Setting, of_document, of_mapping, of_set, parse_budget
+from zoo.specs.settings import OF_TASK, OPEN, SPLIT_KEYS, TOP, Setting, of_document, of_mapping, of_set, parse_budget
 from zoo.specs.strict_yaml import read_yaml
 from zoo.specs.task import TaskSpec
 
@@ -80,8 +80,10 @@ def format_config(run: RunSpec) -> str:
 
 def _settings_of(run: RunSpec) -> dict[str, Any]:
     """Return every setting of a run under its dotted key."""
-    found: dict[str, Any] = {key: getattr(run, key) for key in TOP if key != "duplicates"}
+    found: dict[str, Any] = {key: getattr(run, key) for key in TOP if key not in OF_TASK}
     found["duplicates"] = run.task.duplicates
+    censoring = {target.censoring for target in run.task.targets}
+    found["censoring"] = censoring.pop() if len(censoring) == 1 else None
     for section, spec in (("train", run.train), ("split", run.task.split), ("model", run.model)):
         found.update({f"{section}.{name}": value for name, value in spec.model_dump().items()})
     del found["split.seed"]
@@ -112,7 +114,7 @@ class _Settings:
     def of_task(cls, task: TaskSpec, dataset: DatasetSpec, threads: int) -> _Settings:
         recipe = task.recipe
         values: dict[str, Any] = {
-            **{name: RunSpec.model_fields[name].default for name in TOP if name not in ("threads", "duplicates")},
+            **{name: RunSpec.model_fields[name].default for name in TOP if name not in ("threads", *OF_TASK)},
             **{f"train.{name}": value for name, value in recipe.train.model_dump().items()},
             **{f"split.{name}": getattr(task.split, name) for name in SPLIT_KEYS},
             **{f"split.options.{name}": value for name, value in task.split.options.items()},
@@ -122,6 +124,7 @@ class _Settings:
             "threads": threads,
             "split_seed": task.split.seed,
             "duplicates": task.duplicates,
+            "censoring": None,
         }
         said = {
             *(f"train.{name}" for name in recipe.train.model_fields_set),
@@ -164,8 +167,10 @@ class _Settings:
         if isinstance(values["budget_seconds"], str):
             values["budget_seconds"] = parse_budget(values["budget_seconds"])
         tree = _nested(values)
-        split, duplicates = tree.pop("split"), tree.pop("duplicates")
+        split, duplicates, censoring = tree.pop("split"), tree.pop("duplicates"), tree.pop("censoring")
         changed = {"split": {**split, "seed": tree["split_seed"]}, "duplicates": duplicates}
+        if censoring is not None:
+            changed["targets"] = [{**target.model_dump(), "censoring": censoring} for target in task.targets]
         data = {
             "task": {**task.model_dump(), **changed},
             "dataset": dataset,

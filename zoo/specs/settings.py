@@ -18,7 +18,9 @@ from zoo.specs.strict_yaml import Document, parse_yaml
 from zoo.specs.task import SplitSpec, TrainSpec
 
 OPEN = ("model.hparams", "model.featuriser", "split.options")
-TOP = ("seed", "split_seed", "budget_seconds", "threads", "device", "on_invalid", "baseline", "duplicates")
+OF_TASK = ("duplicates", "censoring")
+"""Settings that change the task itself; ``censoring`` of null leaves every target its own."""
+TOP = ("seed", "split_seed", "budget_seconds", "threads", "device", "on_invalid", "baseline", *OF_TASK)
 # The seed of a split has one name, `split_seed`; options are open.
 SPLIT_KEYS = tuple(name for name in SplitSpec.model_fields if name not in ("seed", "options"))
 CLOSED = (
@@ -64,6 +66,9 @@ def flags_from(args: Mapping[str, Any]) -> dict[str, Any]:
         flags["baseline"] = False
     for key, method in (("split.file", "file"), ("split.column", "column")):
         if key in flags:
+            if flags.get("split.method", method) not in ("file", "column"):
+                flag = f"--split-{method}"
+                raise InputError(f"{flag} and --split {flags['split.method']} contradict each other: leave one out.")
             flags[key] = str(Path(flags[key]).resolve()) if key == "split.file" else str(flags[key])
             flags.setdefault("split.method", method)
     return flags
@@ -88,6 +93,9 @@ def _is_known(key: str) -> bool:
 
 
 def _unknown(key: str, where: str) -> SpecError:
+    inside = [name for name in CLOSED if name.startswith(f"{key}.")]
+    if inside:
+        return SpecError(f"{where}: {key!r} is a section; name one of its settings, for example {inside[0]!r}.")
     if key == "split.seed":
         return SpecError(f"{where}: unknown setting 'split.seed'. The seed of the split is 'split_seed'.")
     names = [*CLOSED, *OPEN, *_SECTIONS]

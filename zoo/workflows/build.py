@@ -25,7 +25,7 @@ from zoo.core.metrics import score
 from zoo.core.module import ZooModule
 from zoo.core.records import Records, assemble
 from zoo.core.scalers import fit_feature_scaler, fit_target_scaler, scale_features, scale_labels
-from zoo.core.splits import Split, make_split
+from zoo.core.splits import Split, make_split, read_split_file
 from zoo.core.table import Table, read_table
 from zoo.core.types import Labels
 from zoo.errors import DataError, InputError, SpecError, unknown_name
@@ -98,10 +98,22 @@ def load_data(
         raise DataError(
             f"{table.path}: none of the {len(raw)} rows could be read. First: {table.where(first.row)}: {first.reason}"
         )
-    split = task.split
-    apart = table.column(split.column) if split.overlap == "allow" and split.column is not None else None
+    apart = _apart(task, table, folder)
     records = assemble(table, dataset, task.targets, featurised, duplicates=task.duplicates, apart=apart)
     return Data(domain, table, records, featuriser_options(domain, options), digest, folder)
+
+
+def _apart(task: TaskSpec, table: Table, folder: Path) -> list[str] | None:
+    """Return the part of every row where an official split may hold the same thing in two parts."""
+    split = task.split
+    if split.overlap != "allow":
+        return None
+    if split.method == "column" and split.column is not None:
+        return table.column(split.column)
+    if split.method == "file" and split.file is not None:
+        parts = read_split_file(folder / split.file.replace("{seed}", str(split.seed)), len(table))
+        return [str(parts.get(row, "")) for row in range(len(table))]
+    return None
 
 
 def prepare(run: RunSpec, *, folder: Path, mirror: Path | None = None) -> Prepared:

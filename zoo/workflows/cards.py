@@ -76,7 +76,7 @@ def _results(spec: ModelSpec) -> list[str]:
     for model, scores in metrics.items():
         cells = [_cell(scores[n].value) for n in names]
         lines.append(f"| {model} | " + " | ".join(cells) + " |")
-    first = next(iter(metrics.values()))[names[0]]
+    first = max(next(iter(metrics.values())).values(), key=lambda found: found.rows)
     lines += ["", f"Test part, {first.rows} labels, {first.targets_scored} of {first.targets} targets scored."]
     return lines
 

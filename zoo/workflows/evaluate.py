@@ -14,7 +14,7 @@ from zoo.core.bundle import read_spec
 from zoo.core.evaluation import make_outcome, select_labels
 from zoo.core.metrics import METRICS, score
 from zoo.errors import DataError, InputError
-from zoo.resources import mirror_dir
+from zoo.resources import mirror_dir, sha256_of
 from zoo.specs.catalog import Catalog
 from zoo.specs.dataset import DatasetSpec
 from zoo.specs.model import ModelSpec, ScoreInfo
@@ -32,7 +32,7 @@ def evaluate(
     *,
     task: str | None = None,
     data: str | Path | None = None,
-    part: str = "test",
+    part: str | None = None,
     input_column: str | None = None,
     includes: Sequence[Path] = (),
     mirror: Path | None = None,
@@ -50,7 +50,7 @@ def evaluate(
     data
         Instead: score on all rows of a labelled file with the columns of the model's targets.
     part
-        ``train``, ``val``, ``calibration`` or ``test``.
+        ``train``, ``val``, ``calibration`` or ``test`` (the default); a file of one's own has no parts.
 
     Returns
     -------
@@ -61,11 +61,13 @@ def evaluate(
     loaded = load_bundle(folder, device=device)
     if data is not None and task is not None:
         raise InputError("give --task or --data, not both.")
+    if data is not None and part is not None:
+        raise InputError("--part goes with a task; a file given by --data is scored as a whole.")
     if data is not None:
         found, index = _own(loaded, Path(data), input_column)
         metrics = _metrics_of(loaded.spec)
     else:
-        found, index, metrics = _of_task(loaded, folder, task, part, includes=includes, mirror=mirror)
+        found, index, metrics = _of_task(loaded, folder, task, part or "test", includes=includes, mirror=mirror)
     return _scores(loaded, found, index, metrics, batch_size)
 
 
@@ -106,6 +108,7 @@ def _of_task(
             split_seed=split_seed,
             threads=made_on.threads,
         )
+    _check_own_file(run)
     folder_of_data = folder_of(run, catalog)
     data = load_data(task, dataset, model.spec.featuriser.options, folder=folder_of_data, mirror=mirror)
     split = split_of(run.model_copy(update={"task": task}), data)
@@ -125,6 +128,16 @@ def _run_of(bundle: Path) -> RunSpec | None:
     """Return the run a bundle stands in, if it does."""
     path = bundle.parent / "run.json"
     return RunSpec.model_validate(json.loads(path.read_text())) if path.is_file() else None
+
+
+def _check_own_file(run: RunSpec) -> None:
+    """Raise if the user's own file that a run was made from has moved or changed."""
+    if run.data_file is None:
+        return
+    path = Path(run.data_file)
+    if not path.is_file() or sha256_of(path) != run.dataset.files[0].sha256:
+        what = "has changed since" if path.is_file() else "is not there any more"
+        raise DataError(f"{path}, which the model was trained on, {what}. Score a file with --data FILE.")
 
 
 def _named(catalog: Catalog, name: str) -> tuple[TaskSpec, DatasetSpec]:
@@ -149,12 +162,11 @@ def _metrics_of(spec: ModelSpec) -> list[MetricSpec]:
 
 def evaluate_command(args: argparse.Namespace) -> int:
     """Print the scores of a model."""
-    part = args.part
     scores = evaluate(
         args.bundle,
         task=args.task,
         data=args.data,
-        part=part,
+        part=args.part,
         input_column=getattr(args, "input", None),
         includes=args.include,
         mirror=mirror_dir(args.mirror),
@@ -164,9 +176,9 @@ def evaluate_command(args: argparse.Namespace) -> int:
         print_json({name: s.model_dump() for name, s in scores.items()})
         return 0
     spec = read_spec(find_bundle(args.bundle, args.include))
-    where = f"{args.data}" if args.data else f"{part} part of {args.task or spec.provenance.task}"
+    where = f"{args.data}" if args.data else f"the {args.part or 'test'} part of {args.task or spec.provenance.task}"
     rows = [[n, s.value, s.rows, f"{s.targets_scored} of {s.targets}"] for n, s in scores.items()]
-    print_table(["metric", "value", "labels", "targets scored"], rows, f"{spec.name} on the {where}")
+    print_table(["metric", "value", "labels", "targets scored"], rows, f"{spec.name} on {where}")
     for name, found in scores.items():
         for target, why in found.skipped.items():
             sys.stdout.write(f"{name}: {target} not scored, {why}\n")

@@ -47,7 +47,7 @@ class Model:
 
     def predict(
         self,
-        inputs: list[str] | pd.DataFrame | str | Path,
+        inputs: list[str] | list[str | None] | pd.DataFrame | str | Path,
         *,
         input_column: str | None = None,
         on_invalid: str = "null",
@@ -86,9 +86,12 @@ class Model:
             self.input_column(list(frame.columns), input_column) if not isinstance(inputs, list) else frame.columns[0]
         )
         new = [c for t in self.spec.targets for c in prediction_columns(t)] + ["error"]
+        if "error" in frame.columns and all(_is_null(v) or v == "" for v in frame["error"]):
+            frame = frame.drop(columns="error")  # of an earlier prediction, and it says nothing
         taken = [c for c in new if c in frame.columns]
         if taken:
-            raise InputError(f"the input has a column {taken[0]!r} already; rename it, for the prediction is named so.")
+            where = "the input" if table is None else str(table.path)
+            raise InputError(f"{where} has a column {taken[0]!r} already; rename it, for the prediction is named so.")
         raw = ["" if _is_null(v) else str(v) for v in frame[column]]
         pieces = [
             self._predict_chunk(raw[i : i + _CHUNK], frame.iloc[i : i + _CHUNK], i, batch_size)
@@ -104,13 +107,19 @@ class Model:
             result = result[result["error"] == ""]
         return result
 
-    def _table(self, inputs: list[str] | pd.DataFrame | str | Path) -> tuple[Table | None, pd.DataFrame]:
+    def _table(
+        self, inputs: list[str] | list[str | None] | pd.DataFrame | str | Path
+    ) -> tuple[Table | None, pd.DataFrame]:
         if isinstance(inputs, pd.DataFrame):
             return None, inputs
         if isinstance(inputs, str | Path):
+            if isinstance(inputs, str) and not Path(inputs).exists() and "." not in inputs:
+                raise InputError(
+                    f"{inputs!r} is no file. To predict a single input, give a list: predict([{inputs!r}])."
+                )
             table = read_table(Path(inputs))
             return table, table.frame
-        if not all(isinstance(v, str) for v in inputs):
+        if not all(isinstance(v, str) or _is_null(v) for v in inputs):
             raise InputError("inputs must be a list of strings, a DataFrame, or the path of a file.")
         return None, pd.DataFrame({self.spec.input_column: list(inputs)}, dtype=object)
 

@@ -45,6 +45,9 @@ def own_task(
         If a column is missing, or cannot be told or read.
     """
     table = read_table(path)
+    doubled = sorted({name for name in targets if targets.count(name) > 1})
+    if doubled:
+        raise InputError(f"--target {doubled[0]} is given twice. Name each column to predict once.")
     domain, column = find_input(table, input_column)
     notes = [f"input: column {column!r} ({domain.input_kind})"]
     specs = []
@@ -92,9 +95,12 @@ def _target(table: Table, name: str, kind: str | None, domain: Domain) -> tuple[
         classes = sorted({v.strip() for v in table.column(name) if v.strip()})
         if len(classes) < 2:
             raise DataError(f"{table.path}: column {name!r} holds {len(classes)} class; two are needed.")
-        if chosen == "binary" and len(classes) != 2:
-            shown = ", ".join(classes[:6])
-            raise DataError(f"{table.path}: column {name!r} holds {len(classes)} classes ({shown}); binary needs two.")
+    if chosen == "binary" and classes is not None and len(classes) != 2:
+        shown = ", ".join(classes[:6])
+        raise DataError(
+            f"{table.path}: column {name!r} holds {len(classes)} classes ({shown}); --kind binary needs two. "
+            "Use --kind multiclass, or map the classes to two."
+        )
     if chosen == "regression":
         classes = None
     positive = found.positive if chosen == "binary" and classes == found.classes else None

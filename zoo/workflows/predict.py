@@ -34,6 +34,8 @@ def predict_command(args: argparse.Namespace) -> int:
     """Predict a file and write a CSV with the input's rows in order."""
     if args.out.is_dir():
         raise InputError(f"{args.out} is a folder; -o names the CSV file to write.")
+    if args.out.exists() and args.file.exists() and args.out.samefile(args.file):
+        raise InputError(f"-o {args.out} is the input itself. Name another file to write.")
     if args.threads:
         torch.set_num_threads(args.threads)
     model = load_model(args.bundle, device=args.device or "auto", includes=args.include)

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from zoo.core.bundle import write_atomic
+from zoo.core.bundle import disk_error, write_atomic
 from zoo.core.fit import fit, make_trainer
 from zoo.core.optim import describe_groups, make_optimizer
 from zoo.errors import InputError
@@ -30,7 +30,7 @@ from zoo.workflows.baselines import check_baselines, timed_baselines
 from zoo.workflows.build import Prepared, csv_text, folder_of, prepare
 from zoo.workflows.console import print_json, print_table
 from zoo.workflows.finalise import finalise
-from zoo.workflows.load import load_bundle
+from zoo.workflows.load import load_bundle, pick_device
 from zoo.workflows.model import Model
 from zoo.workflows.owndata import own_task
 
@@ -142,8 +142,8 @@ def execute(
 ) -> Run:
     """Carry out a resolved run and write its folder."""
     say = _say if progress else _silent
-    if out is not None and out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise InputError(f"--out {out} exists and is not empty. Choose another folder, or remove it.")
+    _check_out(out or Path("runs"), fresh=out is not None)
+    pick_device(run.device)
     started = time.monotonic()
     for note in notes:
         say(note)
@@ -152,7 +152,7 @@ def execute(
     check_baselines(prepared.data.domain, baselines)
     folder = out or _new_folder(run, prepared.architecture)
     _describe(prepared, folder, say)
-    folder.mkdir(parents=True, exist_ok=True)
+    _claim(folder)
     _write_start(folder, prepared)
     has_val = bool(len(prepared.parts.get("val", ())))
     trainer = make_trainer(prepared.module, folder=folder, device=run.device, progress=progress, has_val=has_val)
@@ -167,6 +167,26 @@ def execute(
     compared = timed_baselines(prepared, baselines)
     metrics = finalise(prepared, result, folder, compared, train_seconds)
     return Run(folder, folder / "bundle", metrics)
+
+
+def _check_out(out: Path, *, fresh: bool) -> None:
+    """Raise before any work is done if the run folder cannot be made."""
+    if fresh and out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise InputError(f"--out {out} exists and is not empty. Choose another folder, or remove it.")
+    parent = next(p for p in (out, *out.absolute().parents) if p.exists())
+    if not parent.is_dir() or not os.access(parent, os.W_OK):
+        raise InputError(f"--out {out}: {parent} is no folder that can be written to. Choose another place.")
+
+
+def _claim(folder: Path) -> None:
+    """Make the run folder this run's own: of two runs at once, the second is refused."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "run.json").open("x").close()
+    except FileExistsError as error:
+        raise InputError(f"{folder} belongs to another run by now. Choose another folder with --out.") from error
+    except OSError as error:
+        raise disk_error(error, folder) from error
 
 
 def _write_start(folder: Path, prepared: Prepared) -> None:
@@ -252,8 +272,11 @@ def print_scores(run: RunSpec, metrics: Mapping[str, Mapping[str, ScoreInfo]]) -
     """Print models in rows and metrics in columns, the primary one first, with what they rest on."""
     names = sorted((m.name for m in run.task.metrics), key=lambda n: n != run.task.primary.name)
     rows = [[name, *[found[n].value for n in names]] for name, found in metrics.items()]
-    first = next(iter(metrics.values()))[names[0]]
+    first = max(next(iter(metrics.values())).values(), key=lambda found: found.rows)
     scored = f"{first.targets_scored} of {first.targets} targets scored, " if first.targets > 1 else ""
     units = sorted({t.unit for t in run.task.targets if t.unit})
     title = f"test part: {scored}{first.rows} labels{', unit ' + ', '.join(units) if units else ''}"
     print_table(["model", *names], rows, title)
+    for name in names:
+        for target, why in metrics["model"][name].skipped.items():
+            sys.stdout.write(f"{name}: {target} not scored, {why}\n")

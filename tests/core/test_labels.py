@@ -36,7 +36,7 @@ def test_numbers_and_missing_markers():
 @pytest.mark.parametrize(
     ("cell", "message"),
     [
-        (">5.0", "'>5.0' is a censored label; `censoring: mask`"),
+        (">5.0", "'>5.0' is a censored label; --set censoring=mask"),
         ("<= 0.1", "censored"),
         ("~3", "censored"),
         ("inf", "'inf' is not finite"),

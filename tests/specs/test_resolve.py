@@ -195,7 +195,8 @@ def test_flags_of_the_command_line(tmp_path):
         "split.method": "file",
     }
     assert flags_from({"split_column": "part"}) == {"split.column": "part", "split.method": "column"}
-    assert flags_from({"split_file": "f", "split": "scaffold"})["split.method"] == "scaffold"
+    with pytest.raises(InputError, match="--split-file and --split scaffold contradict"):
+        flags_from({"split_file": "f", "split": "scaffold"})
     assert flags_from({"no_baseline": False}) == {}
 
 

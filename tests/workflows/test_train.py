@@ -262,3 +262,97 @@ def test_an_interrupt_leaves_no_bundle(tmp_path, quick, monkeypatch):
     assert (tmp_path / "r" / "metrics.csv").exists()
     assert not (tmp_path / "r" / "bundle").exists()
     assert main(["train", "freesolv", "--quiet", "--no-baseline", "--out", str(tmp_path / "s")]) == 130
+
+
+def test_of_two_runs_with_one_folder_the_second_is_refused(tmp_path, quick, monkeypatch):
+    from zoo.workflows import train as verb  # noqa: PLC0415
+
+    real = verb._describe
+
+    def other_run_starts(prepared, folder, say):
+        folder.mkdir()
+        (folder / "run.json").write_text("{}")
+        real(prepared, folder, say)
+
+    monkeypatch.setattr(verb, "_describe", other_run_starts)
+    with pytest.raises(InputError, match="belongs to another run"):
+        zoo.train("freesolv", settings=quick, out=tmp_path / "r")
+    assert (tmp_path / "r" / "run.json").read_text() == "{}"
+    assert [p.name for p in (tmp_path / "r").iterdir()] == ["run.json"]
+
+
+def test_an_impossible_folder_is_refused_before_any_work(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="no folder that can be written to"):
+        zoo.train("freesolv", out=tmp_path / "file" / "x")
+
+
+def test_a_gpu_that_is_not_there_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    with pytest.raises(InputError, match="no GPU here"):
+        zoo.train("freesolv", settings={"device": "gpu"}, out=tmp_path / "r")
+
+
+def test_wrong_kinds_and_doubled_targets_are_named(tmp_path):
+    rows = [f"{line},{'abc'[i % 3]}" for i, line in enumerate(numbered())]
+    path = own_file(tmp_path / "my.csv", rows, "smiles,y,c")
+    with pytest.raises(DataError, match=r"3 classes \(a, b, c\); --kind binary needs two"):
+        zoo.train(data=path, target="c", kind="binary", out=tmp_path / "r")
+    with pytest.raises(InputError, match="--target y is given twice"):
+        zoo.train(data=path, target=["y", "y"], out=tmp_path / "r")
+
+
+def test_censored_labels_can_be_left_out(tmp_path, quick):
+    path = own_file(tmp_path / "my.csv", [*numbered(40), "CCBr,>5.0", "CCI,<1"])
+    settings = {**quick, "split.method": "random", "censoring": "mask"}
+    run = zoo.train(data=path, target="y", settings=settings, out=tmp_path / "r")
+    masked = [r for r in csv.DictReader((run.folder / "rows.csv").open()) if r["event"] == "masked"]
+    assert [r["row"] for r in masked] == ["40", "41"]
+
+
+def test_an_official_split_may_hold_the_same_molecule_twice_with_a_reason(tmp_path, quick):
+    path = own_file(tmp_path / "my.csv", [*numbered(30), "CCCCO,7.0"])
+    parts = ["train"] * 22 + ["val"] * 4 + ["test"] * 5
+    split = tmp_path / "split.csv"
+    split.write_text("row,part\n" + "".join(f"{i},{part}\n" for i, part in enumerate(parts)))
+    settings = {**quick, "split.method": "file", "split.file": str(split)}
+    with pytest.raises(DataError, match="overlap"):
+        zoo.train(data=path, target="y", settings=settings, out=tmp_path / "r")
+    allowed = {**settings, "split.overlap": "allow", "split.reason": "the official one"}
+    run = zoo.train(data=path, target="y", settings=allowed, out=tmp_path / "s")
+    written = dict(line.split(",") for line in (run.folder / "split.csv").read_text().splitlines()[1:])
+    assert [written[str(i)] for i in range(31)] == parts
+
+
+def test_a_split_method_that_contradicts_its_file_is_refused(tmp_path, capsys):
+    path = own_file(tmp_path / "my.csv", numbered())
+    words = ["train", "--data", str(path), "--target", "y", "--split", "random", "--split-file", "s.csv"]
+    assert main(words) == 2
+    assert "contradict" in capsys.readouterr().err
+
+
+def test_evaluate_says_when_the_own_file_has_changed(tmp_path, quick):
+    path = own_file(tmp_path / "my.csv", numbered())
+    run = zoo.train(data=path, target="y", settings={**quick, "split.method": "random"}, out=tmp_path / "r")
+    with pytest.raises(InputError, match="--part goes with a task"):
+        zoo.evaluate(run.folder, data=path, part="val")
+    own_file(path, numbered(20))
+    with pytest.raises(DataError, match=r"has changed since\. Score a file with --data"):
+        zoo.evaluate(run.folder)
+
+
+def test_predicting_in_a_chain_and_onto_itself(freesolv, tmp_path, capsys):
+    path = tmp_path / "in.csv"
+    path.write_text("smiles,error\nCCO,\nCCN,\n")
+    frame = zoo.predict(freesolv.bundle, path)
+    assert list(frame.columns) == ["smiles", "hydration_free_energy_pred", "error"]
+    path.write_text("smiles,error\nCCO,5\n")
+    with pytest.raises(InputError, match=r"in\.csv has a column 'error' already"):
+        zoo.predict(freesolv.bundle, path)
+    path.write_text("smiles\nCCO\n")
+    assert main(["predict", str(freesolv.bundle), str(path), "-o", str(path)]) == 2
+    assert "is the input itself" in capsys.readouterr().err
+    assert path.read_text() == "smiles\nCCO\n"
+    with pytest.raises(InputError, match=r"predict\(\['CCO'\]\)"):
+        freesolv.load().predict("CCO")
+    assert freesolv.load().predict(["CCO", None])["error"].tolist()[1]

@@ -37,7 +37,7 @@ from zoo.resources import mirror_dir
 from zoo.specs.catalog import Catalog
 from zoo.specs.resolve import resolve
 from zoo.workflows.build import Prepared, folder_of, prepare
-from zoo.workflows.results import add_results, add_run, read_results
+from zoo.workflows.results import add_results, add_run, read_results, rows_of
 
 RESULTS = Path(os.environ.get("ZOO_RESULTS") or Path(__file__).parents[1] / "cards" / "results.csv")
 CHEMPROP_EPOCHS = 50
@@ -99,27 +99,18 @@ def measure_chemprop(series: Series, python: str, *, again: bool) -> None:
             shutil.rmtree(work, ignore_errors=True)
         (target,) = task.targets
         outcome = make_outcome(target, pred[:, None], prepared.labels("test")[target.name])
-        rows = []
-        for metric in task.metrics:
-            found = score(metric.name, [outcome])
-            rows.append(
-                {
-                    "task": task.name,
-                    "model": name,
-                    "split": prepared.split.method,
-                    "split_seed": seed,
-                    "split_sha256": prepared.split.hash,
-                    "seed": seed,
-                    "metric": metric.name,
-                    "value": repr(found.value),
-                    "rows": found.rows,
-                    "targets_scored": found.targets_scored,
-                    "targets": found.targets,
-                    "parameters": "",
-                    "seconds": round(time.monotonic() - started, 2),
-                    "versions": f"chemprop={version}",
-                }
-            )
+        scores = {m.name: score(m.name, [outcome]).model_dump() for m in task.metrics}
+        result = {
+            "task": task.name,
+            "model": name,
+            "split": {"method": prepared.split.method, "seed": seed, "sha256": prepared.split.hash},
+            "seed": seed,
+            "parameters": "",
+            "seconds": round(time.monotonic() - started, 2),
+            "metrics": {"model": scores},
+            "packages": {"chemprop": version},
+        }
+        rows = rows_of(result)
         add_results(RESULTS, rows)
         print(f"{series.task} {name} seed {seed}: {rows[0]['metric']} {rows[0]['value']}", flush=True)
 

@@ -6,10 +6,8 @@ Nothing here unpickles. ``schema_version`` and the migrations between schemas li
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
-import os
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -22,6 +20,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
+from zoo.core.files import disk_error, flush_folder, write_flushed
 from zoo.errors import BundleError, ZooError
 from zoo.specs.model import SCHEMA_VERSION, FileDigest, ModelSpec
 
@@ -74,44 +73,6 @@ def save_bundle(
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     return spec
-
-
-def disk_error(error: OSError, path: Path) -> ZooError:
-    """Return the message for a file that could not be written."""
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return ZooError(f"no space left while writing {path}: free some space or choose another place with --out.")
-    return ZooError(f"cannot write {path}: {error.strerror or error}. Choose another place with --out.")
-
-
-def write_flushed(path: Path, data: bytes) -> None:
-    """Write a file and flush it to the disk."""
-    with path.open("wb") as handle:
-        handle.write(data)
-        handle.flush()
-        os.fsync(handle.fileno())
-
-
-def flush_folder(folder: Path) -> None:
-    """Flush a folder's entries to the disk, where the system can."""
-    if os.name == "posix":
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-
-
-def write_atomic(path: Path, data: bytes) -> None:
-    """Write a file whole or not at all: temporary file beside it, flush, replace, flush of the folder."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        write_flushed(temporary, data)
-        temporary.replace(path)
-        flush_folder(path.parent)
-    except OSError as error:
-        raise disk_error(error, path) from error
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def read_spec(folder: Path) -> ModelSpec:

@@ -17,19 +17,18 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from zoo.core.bundle import canonical_json, write_atomic
+from zoo.core.bundle import canonical_json
 from zoo.core.domain import Domain, load_object
+from zoo.core.files import write_atomic
+from zoo.core.options import with_defaults
 from zoo.core.types import Featurised, RowProblem
-from zoo.errors import ZooError, unknown_name
+from zoo.errors import ZooError
 from zoo.resources import cache_dir
 
 
 def featuriser_options(domain: Domain, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return every option of a domain's featuriser; an unknown one is an error."""
-    for name in given:
-        if name not in domain.featuriser_options:
-            raise unknown_name(f"option of the featuriser {domain.featuriser}", name, domain.featuriser_options)
-    return {**domain.featuriser_options, **given}
+    return with_defaults(f"option of the featuriser {domain.featuriser}", domain.featuriser_options, given)
 
 
 def featurise(domain: Domain, inputs: list[str], options: Mapping[str, Any], *, cache: bool = True) -> Featurised:

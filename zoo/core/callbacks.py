@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import csv
 import signal
 import sys
 import time
-from io import StringIO
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, Self
@@ -15,7 +13,7 @@ import lightning as L
 from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.loggers.logger import Logger
 
-from zoo.core.bundle import write_atomic
+from zoo.core.files import csv_text, write_atomic
 from zoo.core.module import ZooModule
 
 _TIMING = frozenset({"seconds"})
@@ -74,11 +72,8 @@ class RunLogger(Logger):
         """Write both files, each whole or not at all."""
         for name, timed in (("metrics.csv", False), ("timing.csv", True)):
             columns = list(dict.fromkeys(k for row in self.rows.values() for k in row if (k in _TIMING) == timed))
-            text = StringIO()
-            writer = csv.writer(text, lineterminator="\n")
-            writer.writerow(["step", *columns])
-            writer.writerows([step, *[row.get(c, "") for c in columns]] for step, row in sorted(self.rows.items()))
-            write_atomic(self.folder / name, text.getvalue().encode())
+            rows = [[step, *[row.get(c, "") for c in columns]] for step, row in sorted(self.rows.items())]
+            write_atomic(self.folder / name, csv_text(["step", *columns], rows).encode())
 
     def finalize(self, status: str) -> None:  # noqa: ARG002
         """Write what there is."""

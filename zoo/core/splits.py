@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from zoo.core.domain import Domain, Splitter, load_object
+from zoo.core.files import write_atomic
 from zoo.core.records import Records, connected
 from zoo.core.table import read_table
 from zoo.errors import DataError, did_you_mean, unknown_name
@@ -48,7 +49,7 @@ class Split:
     def write(self, path: Path, records: Records) -> None:
         """Write the CSV ``row,part`` that :func:`make_split` reads: every data row of every item, ascending."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("row,part\n" + _row_lines(self.parts, records), encoding="utf-8", newline="")
+        write_atomic(path, f"row,part\n{_row_lines(self.parts, records)}".encode())
 
 
 def make_split(

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from zoo.core.options import with_defaults
 from zoo.core.types import Featurised, RowProblem
 from zoo.errors import InputError, unknown_name
 from zoo.molecules.descriptors import SETS
@@ -60,13 +61,7 @@ def featurise(inputs: list[str], options: Mapping[str, Any]) -> Featurised:
 
 def check_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options with defaults filled in; unknown names and values are errors."""
-    for name, value in options.items():
-        if name not in OPTIONS:
-            raise unknown_name("featuriser option", name, OPTIONS)
-        if type(value) is not type(OPTIONS[name]):
-            wanted = type(OPTIONS[name]).__name__
-            raise InputError(f"featuriser option {name}: {value!r} is not of type {wanted} (as {OPTIONS[name]!r} is)")
-    full = {**OPTIONS, **options}
+    full = with_defaults("featuriser option", OPTIONS, options)
     if full["descriptors"] not in SETS:
         raise unknown_name("set of descriptors", full["descriptors"], SETS)
     if full["max_atoms"] < 1:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from zoo.core.options import with_defaults
 from zoo.errors import InputError, unknown_name
 from zoo.molecules.graph import Bag, MolGraph, transpose
 
@@ -146,15 +147,7 @@ def hyper_parameters(defaults: Mapping[str, Any], given: Mapping[str, Any]) -> d
     InputError
         For an unknown name, another type than the default's, a size below 1, or a dropout outside [0, 1).
     """
-    for name, value in given.items():
-        if name not in defaults:
-            raise unknown_name("hyper-parameter", name, defaults)
-        default = defaults[name]
-        fits = isinstance(value, int | float) if isinstance(default, float) else isinstance(value, type(default))
-        if not fits or (isinstance(value, bool) and not isinstance(default, bool)):
-            kind = type(default).__name__
-            raise InputError(f"hyper-parameter {name}: {value!r} is not of type {kind} (the default is {default!r})")
-    full = {**defaults, **given}
+    full = with_defaults("hyper-parameter", defaults, given)
     for name, value in full.items():
         if isinstance(value, int) and not isinstance(value, bool) and isinstance(defaults[name], int) and value < 1:
             raise InputError(f"hyper-parameter {name} must be at least 1, got {value}")

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import metadata
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +21,7 @@ from zoo.core.labels import check_trainable
 from zoo.core.losses import MaskedLoss
 from zoo.core.metrics import score
 from zoo.core.module import ZooModule
+from zoo.core.options import with_defaults
 from zoo.core.records import Records, assemble
 from zoo.core.scalers import fit_feature_scaler, fit_target_scaler, scale_features, scale_labels
 from zoo.core.splits import Split, make_split, read_split_file
@@ -93,11 +92,6 @@ def load_data(
             raise InputError(f"target {target.name!r}: level {target.level!r} is not one of {domain.name}: {allowed}.")
     raw = table.column(dataset.by_role("input")[0].name)
     featurised = featurise(domain, raw, options)
-    if not len(featurised.position):
-        first = featurised.problems[0]
-        raise DataError(
-            f"{table.path}: none of the {len(raw)} rows could be read. First: {table.where(first.row)}: {first.reason}"
-        )
     apart = _apart(task, table, folder)
     records = assemble(table, dataset, task.targets, featurised, duplicates=task.duplicates, apart=apart)
     return Data(domain, table, records, featuriser_options(domain, options), digest, folder)
@@ -129,10 +123,7 @@ def prepare(run: RunSpec, *, folder: Path, mirror: Path | None = None) -> Prepar
         )
     split = split_of(run, data)
     records = data.records
-    labelled = np.zeros(len(records.keys), dtype=bool)
-    for target in task.targets:
-        labelled |= _has_label(records.labels[target.name])
-    parts: dict[str, np.ndarray] = {str(name): part[labelled[part]] for name, part in split.parts.items()}
+    parts: dict[str, np.ndarray] = {str(name): part for name, part in split.parts.items()}
     for target in task.targets:
         check_trainable(target, records.labels[target.name], parts["train"])
     train_labels = {n: select_labels(v, parts["train"]) for n, v in records.labels.items()}
@@ -141,7 +132,7 @@ def prepare(run: RunSpec, *, folder: Path, mirror: Path | None = None) -> Prepar
     dtype = torch.float64 if run.train.precision == "64" else torch.float32
     source = DataSource(
         items=records.items,
-        rows=np.array([rows[0] for rows in records.rows], dtype=np.int64),
+        rows=records.first_rows,
         labels={n: scale_labels(scalers[n], v) for n, v in records.labels.items()},
         features=features,
         dtype=dtype,
@@ -200,17 +191,7 @@ def split_of(run: RunSpec, data: Data) -> Split:
 def split_hparams(domain: Domain, architecture: str, given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return every hyper-parameter of an architecture and of the head, defaults filled in; types are checked."""
     known: dict[str, Any] = {**load_object(domain.architectures[architecture]).HPARAMS, **HEAD_DEFAULTS}
-    for name, value in given.items():
-        if name not in known:
-            raise unknown_name(f"hyper-parameter of {architecture}", name, known)
-        wanted = type(known[name])
-        if not (isinstance(value, wanted) and isinstance(value, bool) == (wanted is bool)) and not (
-            wanted is float and isinstance(value, int) and not isinstance(value, bool)
-        ):
-            raise InputError(
-                f"model.hparams.{name} is {value!r}; it must be of the type of its default, {known[name]!r}."
-            )
-    full = {k: type(v)(given.get(k, v)) for k, v in known.items()}
+    full = with_defaults(f"hyper-parameter of {architecture}", known, given)
     return {k: v for k, v in full.items() if k not in HEAD_DEFAULTS}, {k: full[k] for k in HEAD_DEFAULTS}
 
 
@@ -263,13 +244,6 @@ def scaled_features(records: Records, scaler: FeatureScalerSpec) -> np.ndarray:
     return scale_features(scaler, values)
 
 
-def _has_label(labels: Labels) -> np.ndarray:
-    if labels.ptr is not None:
-        counts = np.concatenate([[0], np.cumsum(labels.mask.reshape(len(labels.mask), -1).any(axis=1))])
-        return np.asarray(counts[labels.ptr[1:]] > counts[labels.ptr[:-1]])
-    return np.asarray(labels.mask.reshape(len(labels.mask), -1).any(axis=1))
-
-
 def _primary_defined(task: TaskSpec, val_labels: Mapping[str, Labels]) -> bool:
     """Whether the primary metric has a value on the validation labels (both classes there, not constant)."""
     outcomes = []
@@ -293,15 +267,6 @@ def versions(domain: Domain) -> dict[str, str]:
         except metadata.PackageNotFoundError:
             found[name] = "unknown"
     return found
-
-
-def csv_text(header: list[str], rows: list[list[Any]]) -> str:
-    """Return rows as CSV text with plain line ends."""
-    out = StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows(rows)
-    return out.getvalue()
 
 
 def folder_of(run: RunSpec, catalog: Catalog) -> Path:

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 
-from zoo.core.bundle import read_spec
 from zoo.core.evaluation import make_outcome, select_labels
 from zoo.core.metrics import METRICS, score
 from zoo.errors import DataError, InputError
@@ -24,7 +23,9 @@ from zoo.workflows.build import Data, folder_of, load_data, scaled_features, spl
 from zoo.workflows.console import print_json, print_table
 from zoo.workflows.load import find_bundle, load_bundle
 from zoo.workflows.model import Model
-from zoo.workflows.owndata import labelled_file
+from zoo.workflows.owndata import labelled_file, metric_specs
+
+_BATCH = 256
 
 
 def evaluate(
@@ -37,7 +38,7 @@ def evaluate(
     includes: Sequence[Path] = (),
     mirror: Path | None = None,
     device: str = "auto",
-    batch_size: int = 256,
+    batch_size: int = _BATCH,
 ) -> dict[str, ScoreInfo]:
     """Score a model.
 
@@ -59,6 +60,31 @@ def evaluate(
     """
     folder = find_bundle(model, list(includes))
     loaded = load_bundle(folder, device=device)
+    return _evaluate(
+        loaded,
+        folder,
+        task=task,
+        data=data,
+        part=part,
+        input_column=input_column,
+        includes=includes,
+        mirror=mirror,
+        batch_size=batch_size,
+    )
+
+
+def _evaluate(
+    loaded: Model,
+    folder: Path,
+    *,
+    task: str | None,
+    data: str | Path | None,
+    part: str | None,
+    input_column: str | None,
+    includes: Sequence[Path],
+    mirror: Path | None,
+    batch_size: int,
+) -> dict[str, ScoreInfo]:
     if data is not None and task is not None:
         raise InputError("give --task or --data, not both.")
     if data is not None and part is not None:
@@ -98,14 +124,13 @@ def _of_task(
         raise InputError(f"task {task.name!r} has no target {', '.join(missing)}, which the model predicts.")
     task = task.model_copy(update={"targets": model.spec.targets})
     made_on = model.spec.provenance
-    split_seed = made_on.split.seed if run is None else run.split_seed
     if run is None:
         run = RunSpec(
             task=task,
             dataset=dataset,
             model=task.recipe.model,
             train=task.recipe.train,
-            split_seed=split_seed,
+            split_seed=made_on.split.seed,
             threads=made_on.threads,
         )
     _check_own_file(run)
@@ -154,28 +179,28 @@ def _metrics_of(spec: ModelSpec) -> list[MetricSpec]:
     reported = next(iter(spec.provenance.metrics.values()), None)
     kinds = {t.kind for t in spec.targets}
     names = list(reported) if reported else [n for n, m in METRICS.items() if m.kinds & kinds]
-    return [
-        MetricSpec(name=n, direction=METRICS[n].direction, primary=i == 0)  # type: ignore[arg-type]
-        for i, n in enumerate(names)
-    ]
+    return metric_specs(names)
 
 
 def evaluate_command(args: argparse.Namespace) -> int:
     """Print the scores of a model."""
-    scores = evaluate(
-        args.bundle,
+    folder = find_bundle(args.bundle, args.include)
+    loaded = load_bundle(folder)
+    scores = _evaluate(
+        loaded,
+        folder,
         task=args.task,
         data=args.data,
         part=args.part,
-        input_column=getattr(args, "input", None),
+        input_column=args.input,
         includes=args.include,
         mirror=mirror_dir(args.mirror),
-        **({"batch_size": args.batch_size} if args.batch_size else {}),
+        batch_size=args.batch_size or _BATCH,
     )
     if args.json:
         print_json({name: s.model_dump() for name, s in scores.items()})
         return 0
-    spec = read_spec(find_bundle(args.bundle, args.include))
+    spec = loaded.spec
     where = f"{args.data}" if args.data else f"the {args.part or 'test'} part of {args.task or spec.provenance.task}"
     rows = [[n, s.value, s.rows, f"{s.targets_scored} of {s.targets}"] for n, s in scores.items()]
     print_table(["metric", "value", "labels", "targets scored"], rows, f"{spec.name} on {where}")

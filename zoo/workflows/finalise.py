@@ -11,11 +11,12 @@ import numpy as np
 import pandas as pd
 import torch
 
-from zoo.core.bundle import save_bundle, write_atomic
+from zoo.core.bundle import save_bundle
 from zoo.core.evaluation import make_outcome
+from zoo.core.files import csv_text, write_atomic
 from zoo.core.fit import FitResult
 from zoo.core.metrics import score
-from zoo.core.types import Labels
+from zoo.core.types import Items, Labels
 from zoo.specs.model import (
     ArchitectureSpec,
     FeaturiserSpec,
@@ -25,10 +26,10 @@ from zoo.specs.model import (
     SplitInfo,
 )
 from zoo.specs.target import TargetSpec
-from zoo.workflows.build import Prepared, csv_text, versions
+from zoo.workflows.build import Prepared, versions
 from zoo.workflows.cards import bundle_readme
 from zoo.workflows.load import pick_device
-from zoo.workflows.model import Model, describe, prediction_columns
+from zoo.workflows.model import Model, describe, in_input_order, prediction_columns
 
 
 def finalise(
@@ -43,7 +44,7 @@ def finalise(
     Returns the scores of ``model`` and of each baseline.
     """
     task = prepared.run.task
-    model = Model(_spec(prepared, result, {}), prepared.module.network, prepared.data.domain, pick_device("cpu"))
+    model = Model(_spec(prepared, result), prepared.module.network, prepared.data.domain, pick_device("cpu"))
     test = prepared.parts["test"]
     features = prepared.datamodule.source.features
     items = prepared.data.records.items.subset(test)
@@ -52,8 +53,9 @@ def finalise(
     outcomes = [make_outcome(t, pred[t.name], labels[t.name]) for t in task.targets]
     metrics = {"model": {m.name: score(m.name, outcomes) for m in task.metrics}}
     metrics |= {name: scores for name, (scores, _) in compared.items()}
-    write_atomic(folder / "predictions.csv", _predictions(prepared, pred, labels).encode())
-    spec = _spec(prepared, result, metrics)
+    write_atomic(folder / "predictions.csv", _predictions(prepared, items, pred, labels).encode())
+    provenance = model.spec.provenance.model_copy(update={"metrics": metrics})
+    spec = model.spec.model_copy(update={"provenance": provenance})
     example = _example(model, [prepared.data.records.inputs[i] for i in test], prepared, test)
     state = prepared.module.network.state_dict()
     spec = save_bundle(folder / "bundle", spec, state, example, bundle_readme(spec, example))
@@ -69,10 +71,7 @@ def finalise(
         "epochs": result.epochs,
         "stopped": result.stopped,
         "selected": result.selected,
-        "metrics": {
-            name: {m: s.model_dump(exclude_defaults=False) for m, s in scores.items()}
-            for name, scores in metrics.items()
-        },
+        "metrics": {name: {m: s.model_dump() for m, s in scores.items()} for name, scores in metrics.items()},
         "baseline_seconds": {name: round(s, 2) for name, (_, s) in compared.items()},
         "packages": spec.provenance.packages,
     }
@@ -80,7 +79,8 @@ def finalise(
     return metrics
 
 
-def _spec(prepared: Prepared, result: FitResult, metrics: dict[str, dict[str, ScoreInfo]]) -> ModelSpec:
+def _spec(prepared: Prepared, result: FitResult) -> ModelSpec:
+    """Return what the bundle says, but for the scores."""
     run, data, split = prepared.run, prepared.data, prepared.split
     domain = data.domain
     encoder = prepared.module.network.encoder
@@ -115,7 +115,7 @@ def _spec(prepared: Prepared, result: FitResult, metrics: dict[str, dict[str, Sc
             parameters=sum(p.numel() for p in prepared.module.network.parameters()),
             steps=result.steps,
             selected=result.selected,
-            metrics=metrics,
+            metrics={},
             packages=versions(domain),
         ),
     )
@@ -134,36 +134,18 @@ def _example(model: Model, inputs: list[str], prepared: Prepared, test: np.ndarr
     return {"inputs": columns, "outputs": {n: result[n].tolist() for n in names}}
 
 
-def _predictions(prepared: Prepared, pred: Mapping[str, np.ndarray], labels: Mapping[str, Labels]) -> str:
+def _predictions(prepared: Prepared, items: Items, pred: Mapping[str, np.ndarray], labels: Mapping[str, Labels]) -> str:
     """Return the test rows: row index, input, then per target the label and the prediction columns."""
     records, test = prepared.data.records, prepared.parts["test"]
     header = ["row", prepared.run.dataset.by_role("input")[0].name]
-    columns: list[list[Any]] = [[int(records.rows[i][0]) for i in test], [records.inputs[i] for i in test]]
+    columns: list[list[Any]] = [records.first_rows[test].tolist(), [records.inputs[i] for i in test]]
     for target in prepared.run.task.targets:
         header += [target.name, *prediction_columns(target)]
-        columns += _target_columns(prepared, target, pred[target.name], labels[target.name], test)
+        found = [_true_values(target, labels[target.name]), *describe(target, pred[target.name]).values()]
+        if labels[target.name].ptr is not None:
+            found = [in_input_order(items, target.level, values) for values in found]
+        columns += found
     return csv_text(header, [list(row) for row in zip(*columns, strict=True)])
-
-
-def _target_columns(
-    prepared: Prepared, target: TargetSpec, pred: np.ndarray, labels: Labels, test: np.ndarray
-) -> list[list[Any]]:
-    described = describe(target, pred)
-    true = _true_values(target, labels)
-    if labels.ptr is None:
-        return [true, *described.values()]
-    items = prepared.data.records.items
-    ptr, source, sizes = items.node_ptr(target.level), items.node_source(target.level), items.n_source(target.level)
-    columns = []
-    for values in (true, *described.values()):
-        rows = []
-        for k, i in enumerate(test):
-            row: list[Any] = [None] * int(sizes[i])
-            for offset, node in enumerate(range(ptr[i], ptr[i + 1])):
-                row[int(source[node])] = values[labels.ptr[k] + offset]
-            rows.append(json.dumps(row))
-        columns.append(rows)
-    return columns
 
 
 def _true_values(target: TargetSpec, labels: Labels) -> list[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from zoo.core.evaluation import raw_outputs, to_predictions
 from zoo.core.heads import Network
 from zoo.core.scalers import scale_features
 from zoo.core.table import Table, read_table
-from zoo.core.types import Featurised, RowProblem
+from zoo.core.types import Featurised, Items, RowProblem
 from zoo.errors import DataError, InputError, did_you_mean, unknown_name
 from zoo.specs.model import ModelSpec
 from zoo.specs.target import TargetSpec
@@ -187,20 +188,12 @@ class Model:
 
     def _columns(self, target: TargetSpec, pred: np.ndarray, found: Featurised, n: int) -> dict[str, list[Any]]:
         columns: dict[str, list[Any]] = {name: [None] * n for name in prediction_columns(target)}
-        values = describe(target, pred)
-        if target.level == self.domain.item_level:
-            for name, column in values.items():
-                for position, value in zip(found.position.tolist(), column, strict=True):
-                    columns[name][position] = value
-            return columns
-        ptr, source = found.items.node_ptr(target.level), found.items.node_source(target.level)
-        sizes = found.items.n_source(target.level)
-        for name, column in values.items():
-            for i, position in enumerate(found.position.tolist()):
-                row: list[Any] = [None] * int(sizes[i])
-                for node in range(ptr[i], ptr[i + 1]):
-                    row[int(source[node])] = column[node]
-                columns[name][position] = json.dumps(row)
+        for name, values in describe(target, pred).items():
+            per_item = values
+            if target.level != self.domain.item_level:
+                per_item = in_input_order(found.items, target.level, values)
+            for position, value in zip(found.position.tolist(), per_item, strict=True):
+                columns[name][position] = value
         return columns
 
 
@@ -211,6 +204,18 @@ def prediction_columns(target: TargetSpec) -> list[str]:
     if target.kind == "multiclass":
         return [f"{target.name}_pred", *[f"{target.name}_prob_{c}" for c in target.class_names]]
     return [f"{target.name}_pred"]
+
+
+def in_input_order(items: Items, level: str, values: Sequence[Any]) -> list[str]:
+    """Return per item a JSON list of its nodes' values in its input's order, null where a node was removed."""
+    ptr, source, sizes = items.node_ptr(level), items.node_source(level), items.n_source(level)
+    lists = []
+    for i, size in enumerate(sizes.tolist()):
+        row: list[Any] = [None] * size
+        for node in range(ptr[i], ptr[i + 1]):
+            row[int(source[node])] = values[node]
+        lists.append(json.dumps(row))
+    return lists
 
 
 def describe(target: TargetSpec, pred: np.ndarray) -> dict[str, list[Any]]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from zoo import resources
 from zoo.core.domain import DOMAINS, Domain, get_domain
 from zoo.core.infer import infer_kind
+from zoo.core.metrics import METRICS
 from zoo.core.table import Table, read_table
 from zoo.errors import DataError, InputError, did_you_mean
 from zoo.specs.dataset import ColumnSpec, DatasetSpec, FileSpec
@@ -16,10 +18,10 @@ from zoo.specs.model import ModelSpec
 from zoo.specs.target import TargetSpec
 from zoo.specs.task import MetricSpec, Recipe, SplitSpec, TaskSpec
 
-_METRICS: dict[str, list[tuple[str, str]]] = {
-    "regression": [("rmse", "min"), ("mae", "min"), ("r2", "max"), ("spearman", "max")],
-    "binary": [("roc_auc", "max"), ("average_precision", "max"), ("accuracy", "max"), ("mcc", "max")],
-    "multiclass": [("balanced_accuracy", "max"), ("accuracy", "max"), ("cross_entropy", "min")],
+_METRICS: dict[str, list[str]] = {
+    "regression": ["rmse", "mae", "r2", "spearman"],
+    "binary": ["roc_auc", "average_precision", "accuracy", "mcc"],
+    "multiclass": ["balanced_accuracy", "accuracy", "cross_entropy"],
 }
 
 
@@ -158,11 +160,7 @@ def labelled_file(
 
 def _task(dataset: DatasetSpec, domain: Domain, targets: list[TargetSpec]) -> TaskSpec:
     kinds = list(dict.fromkeys(t.kind for t in targets))
-    names = [pair for kind in kinds for pair in _METRICS[kind]]
-    metrics = [
-        MetricSpec(name=name, direction=direction, primary=i == 0)  # type: ignore[arg-type]
-        for i, (name, direction) in enumerate(dict.fromkeys(names))
-    ]
+    metrics = metric_specs(dict.fromkeys(name for kind in kinds for name in _METRICS[kind]))
     baselines = [f"{domain.name}:{b}" for b in dict.fromkeys(b for k in kinds for b in domain.default_baselines[k])]
     return TaskSpec(
         name=dataset.name,
@@ -176,6 +174,14 @@ def _task(dataset: DatasetSpec, domain: Domain, targets: list[TargetSpec]) -> Ta
         models=list(domain.architectures),
         recipe=_recipe(domain, targets),
     )
+
+
+def metric_specs(names: Iterable[str]) -> list[MetricSpec]:
+    """Return metrics by name with the direction each has; the first is primary."""
+    return [
+        MetricSpec(name=name, direction=METRICS[name].direction, primary=i == 0)  # type: ignore[arg-type]
+        for i, name in enumerate(names)
+    ]
 
 
 def _recipe(domain: Domain, targets: list[TargetSpec]) -> Recipe:

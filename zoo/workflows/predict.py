@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 import torch
 
-from zoo.core.bundle import write_atomic
+from zoo.core.files import write_atomic
 from zoo.errors import InputError
 from zoo.workflows.load import load_model
 from zoo.workflows.model import Model

@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from zoo.core.bundle import write_atomic
+from zoo.core.files import csv_text, write_atomic
 from zoo.errors import DataError
 from zoo.specs.task import TaskSpec
-from zoo.workflows.build import csv_text
 
 COLUMNS = [
     "task",

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from zoo.core.bundle import disk_error, write_atomic
+from zoo.core.files import csv_text, disk_error, write_atomic
 from zoo.core.fit import fit, make_trainer
 from zoo.core.optim import describe_groups, make_optimizer
 from zoo.errors import InputError
@@ -27,7 +27,7 @@ from zoo.specs.run import RunSpec
 from zoo.specs.settings import flags_from
 from zoo.specs.task import TaskSpec
 from zoo.workflows.baselines import check_baselines, timed_baselines
-from zoo.workflows.build import Prepared, csv_text, folder_of, prepare
+from zoo.workflows.build import Prepared, folder_of, prepare
 from zoo.workflows.console import print_json, print_table
 from zoo.workflows.finalise import finalise
 from zoo.workflows.load import load_bundle, pick_device

@@ -1,4 +1,4 @@
-"""Callbacks and the logger of a fit: validation scores, the run's CSV files, plain progress, a gentle interrupt."""
+"""Callbacks of a fit: validation scores, the run's CSV files, plain progress, a gentle interrupt."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any, Self
 
 import lightning as L
 from lightning.pytorch.callbacks import Callback
-from lightning.pytorch.loggers.logger import Logger
 
 from zoo.core.files import csv_text, write_atomic
 from zoo.core.module import ZooModule
+from zoo.core.ranks import is_main
 
 _TIMING = frozenset({"seconds"})
 
@@ -25,59 +25,48 @@ class ValidationScores(Callback):
     def on_validation_epoch_end(self, trainer: L.Trainer, pl_module: ZooModule) -> None:
         """Score the pass and log it."""
         if not trainer.sanity_checking:
-            pl_module.log_dict(pl_module.finish_validation(), batch_size=1)
+            pl_module.logged = pl_module.finish_validation()
+            pl_module.log_dict(pl_module.logged, batch_size=1)
 
 
-class TrainLoss(Callback):
-    """Logs the mean loss of an epoch's steps, the last gradient norm and the learning rate."""
+class RunLog(Callback):
+    """Writes ``metrics.csv`` (deterministic values, one row per validation) and ``timing.csv``.
 
-    def on_train_epoch_end(self, trainer: L.Trainer, pl_module: ZooModule) -> None:  # noqa: ARG002
-        """Log and forget."""
+    The rows live here and in the checkpoint; a resumed run goes on from those of its checkpoint. Only rank 0 writes.
+    """
+
+    def __init__(self, folder: Path | None) -> None:
+        self.folder = folder
+        self.rows: list[dict[str, float]] = []
+
+    def on_train_epoch_end(self, trainer: L.Trainer, pl_module: ZooModule) -> None:
+        """Add the row of the steps since the last one, and write both files."""
         steps = pl_module.step_losses
+        values: dict[str, float] = {"step": pl_module.step, "epoch": pl_module.epoch}
+        if trainer.enable_validation:
+            values |= pl_module.logged
         if steps:
-            values = {
+            values |= {
                 "train_loss": sum(steps) / len(steps),
                 "grad_norm": pl_module.grad_norm,
                 "lr": pl_module.lr,
             }
-            pl_module.log_dict(values, batch_size=1, on_step=False, on_epoch=True)
-            pl_module.step_losses = []
+            pl_module.log_dict({k: v for k, v in values.items() if k in ("train_loss",)}, batch_size=1)
+        values.pop("val_monitor", None)
+        values["seconds"] = round(pl_module.elapsed(), 3)
+        self.rows.append(values)
+        pl_module.step_losses = []
+        self.write()
 
-
-class RunLogger(Logger):
-    """Writes ``metrics.csv`` (deterministic values, one row per step logged) and ``timing.csv``.
-
-    Values arrive in pieces (validation, learning rate, training loss) and are joined by step.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__()
-        self.folder = folder
-        self.rows: dict[int, dict[str, Any]] = {}
-        self.started = time.monotonic()
-
-    name = "zoo"
-    version = ""
-
-    def log_hyperparams(self, *args: Any, **kwargs: Any) -> None:
-        """Nothing: ``run.json`` holds them."""
-
-    def log_metrics(self, metrics: dict[str, float], step: int | None = None) -> None:
-        """Join the values to the row of their step."""
-        row = self.rows.setdefault(int(step or 0), {})
-        row.update({k: v for k, v in metrics.items() if k != "val_monitor"})
-        row.setdefault("seconds", round(time.monotonic() - self.started, 3))
-
-    def save(self) -> None:
+    def write(self) -> None:
         """Write both files, each whole or not at all."""
+        if self.folder is None or not is_main():
+            return
         for name, timed in (("metrics.csv", False), ("timing.csv", True)):
-            columns = list(dict.fromkeys(k for row in self.rows.values() for k in row if (k in _TIMING) == timed))
-            rows = [[step, *[row.get(c, "") for c in columns]] for step, row in sorted(self.rows.items())]
+            columns = [k for k in dict.fromkeys(k for row in self.rows for k in row if k != "step")]
+            columns = [k for k in columns if (k in _TIMING) == timed]
+            rows = [[row["step"], *[row.get(c, "") for c in columns]] for row in self.rows]
             write_atomic(self.folder / name, csv_text(["step", *columns], rows).encode())
-
-    def finalize(self, status: str) -> None:  # noqa: ARG002
-        """Write what there is."""
-        self.save()
 
 
 class PlainProgress(Callback):
@@ -90,6 +79,7 @@ class PlainProgress(Callback):
     def on_train_start(self, trainer: L.Trainer, pl_module: ZooModule) -> None:  # noqa: ARG002
         """Start the clock."""
         self.started = self.last = time.monotonic()
+        self.first = pl_module.step
 
     def on_train_epoch_end(self, trainer: L.Trainer, pl_module: ZooModule) -> None:
         """Print at most one line per interval."""
@@ -97,32 +87,43 @@ class PlainProgress(Callback):
         if now - self.last < self.every:
             return
         self.last = now
-        done, total = trainer.current_epoch + 1, trainer.max_epochs or 1
-        left = (now - self.started) / done * (total - done)
+        done, total = pl_module.step - self.first, pl_module.total_steps - self.first
+        left = (now - self.started) / max(done, 1) * (total - done)
         if pl_module.budget_seconds is not None:
-            left = min(left, pl_module.budget_seconds - (now - self.started))
+            left = min(left, pl_module.budget_seconds - pl_module.elapsed())
         values = trainer.callback_metrics
         shown = [
             f"{k} {float(values[k]):.4g}" for k in ("train_loss", "val_loss", f"val_{pl_module.monitor}") if k in values
         ]
-        print(f"epoch {done}/{total}  {'  '.join(dict.fromkeys(shown))}  {max(left, 0):.0f} s left", file=sys.stderr)  # noqa: T201
+        at = f"epoch {pl_module.epoch + 1}/{pl_module.train_spec.epochs}"
+        print(f"{at}  {'  '.join(dict.fromkeys(shown))}  {max(left, 0):.0f} s left", file=sys.stderr)  # noqa: T201
 
 
-class Interrupt:
-    """Turns the first Ctrl-C (or SIGTERM) into a stop at the next closed window; a second one interrupts at once."""
+class Interrupt(Callback):
+    """Turns signals into requests that are met when the window in work is closed.
 
-    def __init__(self) -> None:
-        self.received: str | None = None
-        self.trainer: L.Trainer | None = None
+    The first Ctrl-C or SIGTERM saves and stops; a second one, more than a second later, interrupts at once. SIGUSR1
+    (a cluster's warning) saves and goes on. Lightning's own handlers, which act inside a window, are put aside.
+    """
+
+    def __init__(self, module: ZooModule) -> None:
+        self.module = module
+        self._first: float | None = None
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Self:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            try:
-                self._before[number] = signal.signal(number, self._handle)
-            except ValueError:  # not the main thread: a notebook's or a server's business
-                continue
+        for number in (signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGUSR1", None)):
+            if number is not None:
+                try:
+                    self._before[number] = signal.signal(number, self._handle)
+                except ValueError:  # not the main thread: a notebook's or a server's business
+                    continue
         return self
+
+    def on_train_start(self, trainer: L.Trainer, pl_module: ZooModule) -> None:  # noqa: ARG002
+        """Take the signals back from Lightning, which has laid its handlers over ours by now."""
+        for number in self._before:
+            signal.signal(number, self._handle)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -131,8 +132,12 @@ class Interrupt:
             signal.signal(number, handler)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002
-        if self.received is not None:
+        name = signal.Signals(number).name
+        if name == "SIGUSR1":
+            self.module.request_save(name)
+            return
+        now = time.monotonic()
+        if self._first is not None and now - self._first > 1.0:
             raise KeyboardInterrupt
-        self.received = signal.Signals(number).name
-        if self.trainer is not None:
-            self.trainer.should_stop = True
+        self._first = now if self._first is None else self._first
+        self.module.request_stop(name)

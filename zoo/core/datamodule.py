@@ -9,11 +9,11 @@ from typing import Any
 import lightning as L
 import numpy as np
 import torch
-from torch import Tensor
 
 from zoo.core.losses import MaskedLoss
+from zoo.core.ranks import rank, ranks
 from zoo.core.reduction import local_counts
-from zoo.core.sampler import epoch_order, n_windows, window_parts
+from zoo.core.sampler import epoch_order, lap_bounds, n_windows, window_parts
 from zoo.core.types import Batch, Items, Labels, Target
 
 
@@ -64,10 +64,12 @@ def ragged_index(ptr: np.ndarray, index: np.ndarray) -> tuple[np.ndarray, np.nda
 
 
 class WindowLoader:
-    """Yields one list of microbatches per optimiser step; each carries the denominators of the whole window.
+    """Yields one list of microbatches per optimiser step; each carries the denominators of the rank's whole window.
 
-    The place in the data is the pair (epoch, window), kept here and set from outside on resume: iterating starts at
-    ``start_window`` of ``epoch`` and, when the epoch is through, moves to the next epoch's first window.
+    The place in the data is the pair (epoch, window), kept here and set from outside on resume. Iterating goes from
+    the place to the end of the lap, the stretch between two validations, of which an epoch has ``laps``; the place
+    moves on when a window has been worked off (:meth:`advance`), never when it is merely fetched. On several ranks
+    every rank gets its own pieces of the same windows, a ghost batch where there are too few items.
     """
 
     def __init__(
@@ -79,26 +81,47 @@ class WindowLoader:
         batch_size: int,
         microbatches: int,
         seed: int,
+        laps: int = 1,
     ) -> None:
         self.source, self.index, self.losses = source, index, losses
         self.batch_size, self.microbatches, self.seed = batch_size, microbatches, seed
         self.epoch = 0
         self.start_window = 0
+        self.windows = n_windows(len(index), batch_size)
+        self.laps = max(1, min(laps, self.windows))
 
     def __len__(self) -> int:
-        return n_windows(len(self.index), self.batch_size)
+        return self._end() - self.start_window
+
+    def _end(self) -> int:
+        return lap_bounds(self.windows, self.laps)[self.lap + 1]
+
+    @property
+    def lap(self) -> int:
+        """The lap of the epoch that the place is in, from 0."""
+        return int(np.searchsorted(lap_bounds(self.windows, self.laps), self.start_window, side="right")) - 1
+
+    def advance(self) -> bool:
+        """Move to the next window; return whether a lap, and with it a validation, is due."""
+        end = self._end()
+        self.start_window += 1
+        due = self.start_window == end
+        if self.start_window == self.windows:
+            self.epoch, self.start_window = self.epoch + 1, 0
+        return due
 
     def __iter__(self) -> Iterator[list[Batch]]:
-        order = self.index[epoch_order(len(self.index), self.seed, self.epoch)]
-        for window in range(self.start_window, len(self)):
-            yield self.window(order, window)
-        self.epoch, self.start_window = self.epoch + 1, 0
+        epoch, start, end = self.epoch, self.start_window, self._end()
+        order = self.index[epoch_order(len(self.index), self.seed, epoch)]
+        for window in range(start, end):
+            yield self.window(order, window, epoch)
 
-    def window(self, order: np.ndarray, window: int) -> list[Batch]:
-        """Return the microbatches of one window of an epoch's order."""
-        parts = window_parts(order, window, self.batch_size, self.microbatches)
+    def window(self, order: np.ndarray, window: int, epoch: int) -> list[Batch]:
+        """Return this rank's microbatches of one window of an epoch's order."""
+        k = self.microbatches
+        parts = window_parts(order, window, self.batch_size, ranks() * k)[rank() * k : (rank() + 1) * k]
         batches = [self.source.batch(part) for part in parts]
-        return with_counts(self.losses, batches, key=(self.epoch, window))
+        return with_counts(self.losses, batches, key=(epoch, window))
 
 
 def with_counts(losses: dict[str, MaskedLoss], batches: list[Batch], key: tuple[int, ...]) -> list[Batch]:
@@ -108,17 +131,29 @@ def with_counts(losses: dict[str, MaskedLoss], batches: list[Batch], key: tuple[
 
 
 class BatchLoader:
-    """Yields the items ``index`` in order, each exactly once."""
+    """Yields the items ``index`` in order, each exactly once; ``key`` holds the number of the batch.
 
-    def __init__(self, source: DataSource, index: np.ndarray, batch_size: int) -> None:
+    With ``spread`` the batches are dealt out over the ranks, whole, so that each is the same batch on any number of
+    ranks; a rank without one gets a ghost batch, for it must take part when the outputs are gathered.
+    """
+
+    def __init__(self, source: DataSource, index: np.ndarray, batch_size: int, *, spread: bool = False) -> None:
         self.source, self.index, self.batch_size = source, index, batch_size
+        self.spread = spread
+        self.first, self.step = (rank(), ranks()) if spread else (0, 1)
+
+    def _numbers(self) -> range:
+        n = n_windows(len(self.index), self.batch_size)
+        mine = range(self.first, n, self.step)
+        return mine if mine or self.step == 1 else range(n + self.first, n + self.first + 1)
 
     def __len__(self) -> int:
-        return n_windows(len(self.index), self.batch_size)
+        return len(self._numbers())
 
     def __iter__(self) -> Iterator[Batch]:
-        for start in range(0, len(self.index), self.batch_size):
-            yield self.source.batch(self.index[start : start + self.batch_size])
+        for number in self._numbers():
+            start = number * self.batch_size
+            yield replace(self.source.batch(self.index[start : start + self.batch_size]), key=(number,))
 
 
 class ZooDataModule(L.LightningDataModule):
@@ -133,7 +168,9 @@ class ZooDataModule(L.LightningDataModule):
     losses
         The losses, for counting a window's valid labels.
     batch_size, microbatches, seed
-        Items per optimiser step, the pieces it is cut into, and the seed of the order.
+        Items per optimiser step over all ranks, the pieces a rank cuts its share into, and the seed of the order.
+    laps
+        Validations per epoch.
     """
 
     def __init__(
@@ -145,11 +182,12 @@ class ZooDataModule(L.LightningDataModule):
         batch_size: int,
         microbatches: int,
         seed: int,
+        laps: int = 1,
     ) -> None:
         super().__init__()
         self.source, self.parts = source, parts
         self.train_loader = WindowLoader(
-            source, parts["train"], losses, batch_size=batch_size, microbatches=microbatches, seed=seed
+            source, parts["train"], losses, batch_size=batch_size, microbatches=microbatches, seed=seed, laps=laps
         )
         self.eval_batch_size = max(64, -(-batch_size // microbatches))
 
@@ -163,8 +201,8 @@ class ZooDataModule(L.LightningDataModule):
         return [] if part is None or not len(part) else self.loader(part)
 
     def loader(self, index: np.ndarray) -> BatchLoader:
-        """Return a loader over some items, in the order given."""
-        return BatchLoader(self.source, index, self.eval_batch_size)
+        """Return a loader over some items in the order given, spread over the ranks."""
+        return BatchLoader(self.source, index, self.eval_batch_size, spread=True)
 
 
 def move_window(window: list[Batch] | Batch, device: torch.device) -> list[Batch] | Batch:
@@ -176,9 +214,3 @@ def random_key(seed: int, *parts: int) -> int:
     """Return a 63-bit seed from (seed, epoch, window, microbatch, rank), for dropout and augmentation."""
     state: np.ndarray = np.random.SeedSequence([seed, *parts]).generate_state(1, np.uint64)
     return int(state[0] >> np.uint64(1))
-
-
-def concatenate(pieces: list[Tensor]) -> np.ndarray:
-    """Return the pieces of an epoch as one host array."""
-    joined: np.ndarray = torch.cat(pieces).cpu().numpy()
-    return joined

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from zoo.core.datamodule import concatenate, ragged_index
+from zoo.core.datamodule import BatchLoader, ragged_index
 from zoo.core.heads import Network
 from zoo.core.losses import MaskedLoss
 from zoo.core.metrics import Outcome, softmax
+from zoo.core.ranks import gather_in_order
 from zoo.core.reduction import step_loss
 from zoo.core.scalers import unscale
-from zoo.core.types import Batch, Labels, SumCount
+from zoo.core.types import Batch, Labels
 from zoo.specs.model import ScalerSpec
 from zoo.specs.target import TargetSpec
 
@@ -50,23 +51,45 @@ def make_outcome(spec: TargetSpec, pred: np.ndarray, labels: Labels) -> Outcome:
     return Outcome(spec, true, mask, pred)
 
 
+class Outputs:
+    """Raw outputs of one pass on the host, each with the number of its batch."""
+
+    def __init__(self) -> None:
+        self.pieces: dict[str, list[Tensor]] = {}
+        self.numbers: dict[str, list[Tensor]] = {}
+
+    def add(self, batch: Batch, outputs: Mapping[str, Tensor]) -> None:
+        """Add the outputs of one batch, ``(n, k)`` per target."""
+        for name, output in outputs.items():
+            self.pieces.setdefault(name, []).append(output.detach().cpu())
+            self.numbers.setdefault(name, []).append(torch.full((len(output),), batch.key[0]))
+
+    def joined(self, *, spread: bool) -> dict[str, np.ndarray]:
+        """Return ``{target: (n, k)}`` in the order of the batches: this process's, or with ``spread`` all ranks'."""
+        if not spread:
+            return {name: torch.cat(pieces).numpy() for name, pieces in self.pieces.items()}
+        return {n: gather_in_order(torch.cat(p), torch.cat(self.numbers[n])) for n, p in self.pieces.items()}
+
+
 @torch.inference_mode()
-def raw_outputs(network: Network, batches: Iterable[Batch], device: torch.device) -> dict[str, np.ndarray]:
-    """Run a network in evaluation mode and restore its mode; returns ``{target: (n, k)}`` in the order given."""
+def raw_outputs(network: Network, batches: BatchLoader, device: torch.device) -> dict[str, np.ndarray]:
+    """Run a network in evaluation mode and restore its mode; returns ``{target: (n, k)}`` in the loader's order.
+
+    Where the loader spreads its batches over the ranks, every rank calls this and gets all of the outputs.
+    """
     was_training = network.training
     network.eval()
-    pieces: dict[str, list[Tensor]] = {}
+    outputs = Outputs()
     try:
         for batch in batches:
-            for name, output in network(batch.to(device)).items():
-                pieces.setdefault(name, []).append(output.cpu())
+            outputs.add(batch, network(batch.to(device)))
     finally:
         network.train(was_training)
-    return {name: concatenate(parts) for name, parts in pieces.items()}
+    return outputs.joined(spread=batches.spread)
 
 
 class ValidationState:
-    """Sums of losses and raw outputs of one pass over the validation part."""
+    """Sums of losses and raw outputs of one pass over the validation part, over all ranks."""
 
     def __init__(self, losses: Mapping[str, MaskedLoss]) -> None:
         self.losses = losses
@@ -74,22 +97,23 @@ class ValidationState:
 
     def reset(self) -> None:
         """Forget the last pass."""
-        zero = torch.zeros((), dtype=torch.float64)
-        self.sums = {name: SumCount(zero, zero) for name in self.losses}
-        self.outputs: dict[str, list[Tensor]] = {name: [] for name in self.losses}
+        self.outputs = Outputs()
+        self.sums: list[Tensor] = []
+        self.numbers: list[int] = []
 
     def update(self, batch: Batch, outputs: dict[str, Tensor]) -> None:
         """Add one batch."""
-        for name, loss in self.losses.items():
-            part = loss(outputs[name], batch.targets[name])
-            self.sums[name] = self.sums[name] + SumCount(part.total.double().cpu(), part.count.cpu())
-            self.outputs[name].append(outputs[name].detach().cpu())
+        found = [loss(outputs[name], batch.targets[name]) for name, loss in self.losses.items()]
+        self.sums.append(torch.stack([torch.stack([f.total.double().cpu(), f.count.cpu()]) for f in found]))
+        self.numbers.append(batch.key[0])
+        self.outputs.add(batch, {name: outputs[name] for name in self.losses})
 
     def loss(self, weights: list[float], reduction: str) -> float:
-        """Return the loss over the whole part, each target by its own count."""
-        counts = torch.stack([s.count for s in self.sums.values()])
-        return float(step_loss([s.total for s in self.sums.values()], counts, weights, reduction))
+        """Return the loss over the whole part, each target by its own count; added batch by batch on any ranks."""
+        by_batch = gather_in_order(torch.stack(self.sums), torch.tensor(self.numbers))
+        sums, counts = torch.from_numpy(by_batch).cumsum(0)[-1].unbind(1)
+        return float(step_loss(list(sums), counts, weights, reduction))
 
     def raw(self) -> dict[str, np.ndarray]:
-        """Return the raw outputs of the pass."""
-        return {name: concatenate(parts) for name, parts in self.outputs.items()}
+        """Return the raw outputs of the pass, rows in order."""
+        return self.outputs.joined(spread=True)

@@ -10,6 +10,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
+from zoo.core.faults import fault
 from zoo.errors import ZooError
 
 
@@ -20,10 +21,13 @@ def disk_error(error: OSError, path: Path) -> ZooError:
     return ZooError(f"cannot write {path}: {error.strerror or error}. Choose another place with --out.")
 
 
-def write_flushed(path: Path, data: bytes) -> None:
-    """Write a file and flush it to the disk."""
+def write_flushed(path: Path, data: bytes, name: str | None = None) -> None:
+    """Write a file and flush it to the disk; ``name`` is what it will be called."""
+    half = len(data) // 2
     with path.open("wb") as handle:
-        handle.write(data)
+        handle.write(data[:half])
+        fault(f"half-written/{name or path.name}")
+        handle.write(data[half:])
         handle.flush()
         os.fsync(handle.fileno())
 
@@ -42,7 +46,7 @@ def write_atomic(path: Path, data: bytes) -> None:
     """Write a file whole or not at all: temporary file beside it, flush, replace, flush of the folder."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        write_flushed(temporary, data)
+        write_flushed(temporary, data, path.name)
         temporary.replace(path)
         flush_folder(path.parent)
     except OSError as error:

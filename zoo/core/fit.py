@@ -6,58 +6,91 @@ import logging
 import sys
 import warnings
 from dataclasses import dataclass
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import lightning as L
 import torch
-from lightning.pytorch.callbacks import (
-    Callback,
-    EarlyStopping,
-    EMAWeightAveraging,
-    RichProgressBar,
-    Timer,
-)
+from lightning.fabric.plugins.environments import LightningEnvironment
+from lightning.pytorch.callbacks import Callback, EarlyStopping, RichProgressBar
+from lightning.pytorch.strategies import SingleDeviceStrategy
 
-from zoo.core.callbacks import Interrupt, PlainProgress, RunLogger, TrainLoss, ValidationScores
+from zoo.core.averaging import Averaging
+from zoo.core.callbacks import Interrupt, PlainProgress, RunLog, ValidationScores
 from zoo.core.datamodule import ZooDataModule
 from zoo.core.module import ZooModule
+from zoo.core.ranks import copy_from_main, is_main
+from zoo.core.resume import Checkpoints, SaveEvery, StopFitError, restore
 
 _PRECISION: dict[str, Any] = {"32": "32-true", "64": "64-true", "bf16": "bf16-mixed"}
 
 
 @dataclass(frozen=True)
 class FitResult:
-    """How a fit ended: optimiser steps done, the weights chosen, and why it stopped."""
+    """How a fit ended: optimiser steps and epochs done, the weights chosen, and why it stopped."""
 
     steps: int
     epochs: int
     selected: str
     stopped: str
-    """``finished``, ``early``, ``budget``, or the name of the signal that interrupted it."""
+    """``finished``, ``early``, ``budget``, or what interrupted it (the name of a signal)."""
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether the fit is to be resumed rather than finished."""
+        return self.stopped not in ("finished", "early", "budget")
 
 
 def make_trainer(
-    module: ZooModule, *, folder: Path | None, device: str = "auto", progress: bool = False, has_val: bool = True
+    module: ZooModule,
+    *,
+    folder: Path | None,
+    device: str = "auto",
+    progress: bool = False,
+    has_val: bool = True,
+    save: SaveEvery | None = None,
+    tag: dict[str, str] | None = None,
 ) -> L.Trainer:
-    """Return the trainer for a module, with the callbacks of its ``TrainSpec`` and no checkpoints of its own."""
+    """Return the trainer of this process for a module.
+
+    Lightning is told of one device only: what several ranks share goes through :mod:`zoo.core.ranks`. One of its epochs
+    is one lap, the stretch between two validations.
+
+    Parameters
+    ----------
+    module
+        What is trained; its ``TrainSpec`` names precision, averaging and patience.
+    folder
+        Run folder for the log and ``last.ckpt``; None writes nothing.
+    device
+        ``cpu``, ``gpu``, ``gpu:N`` or ``auto``.
+    progress
+        Whether to report on stderr (rank 0 alone does).
+    has_val
+        Whether there is a validation part.
+    save, tag
+        See :class:`zoo.core.resume.Checkpoints`.
+    """
     train = module.train_spec
     quiet()
-    accelerator = {"auto": "auto", "cpu": "cpu", "gpu": "gpu"}[device]
-    on_cpu = accelerator == "cpu" or not torch.cuda.is_available()
+    place = torch_device(device)
+    on_cpu = place.type == "cpu"
+    callbacks = _callbacks(module, folder, progress=progress and is_main(), has_val=has_val)
     return L.Trainer(
-        accelerator="cpu" if on_cpu else accelerator,
+        accelerator="cpu" if on_cpu else "gpu",
+        strategy=SingleDeviceStrategy(device=place),
         devices=1,
+        plugins=[LightningEnvironment()],  # never a cluster's: the ranks are ours to count
         max_epochs=train.epochs,
         precision=_PRECISION[train.precision],
-        callbacks=_callbacks(module, progress=progress, has_val=has_val),
-        logger=False if folder is None else RunLogger(folder),
+        callbacks=[*callbacks, Checkpoints(folder, save, tag)],
+        logger=False,
         enable_checkpointing=False,
-        enable_progress_bar=progress and sys.stderr.isatty(),
+        enable_progress_bar=progress and is_main() and sys.stderr.isatty(),
         enable_model_summary=False,
         num_sanity_val_steps=0,
         use_distributed_sampler=False,
+        reload_dataloaders_every_n_epochs=1,  # laps differ in length
         deterministic=True if on_cpu else None,
         default_root_dir=folder,
         log_every_n_steps=10_000_000,
@@ -65,57 +98,98 @@ def make_trainer(
     )
 
 
-def _callbacks(module: ZooModule, *, progress: bool, has_val: bool) -> list[Callback]:
+def torch_device(device: str) -> torch.device:
+    """Return the device of a name: ``cpu``, ``gpu`` (the first), ``gpu:N``, or ``auto``."""
+    name, _, number = device.partition(":")
+    if name == "cpu" or (name == "auto" and not torch.cuda.is_available()):
+        return torch.device("cpu")
+    return torch.device("cuda", int(number or 0))
+
+
+def _callbacks(module: ZooModule, folder: Path | None, *, progress: bool, has_val: bool) -> list[Callback]:
+    """Return the callbacks in the order in which they must run: scores before averaging puts the raw weights back."""
     train = module.train_spec
-    callbacks: list[Callback] = [ValidationScores(), TrainLoss()]
+    callbacks: list[Callback] = [ValidationScores()]
     if train.ema is not None:
-        callbacks.append(EMAWeightAveraging(decay=train.ema, use_buffers=False))
+        callbacks.append(Averaging(train.ema))
     if train.patience is not None and has_val:
         # It looks when a validation ends, so its patience counts validations.
-        mode = module.direction
-        callbacks.append(EarlyStopping("val_monitor", mode=mode, patience=train.patience, check_finite=False))
-    if module.budget_seconds is not None:
-        callbacks.append(Timer(timedelta(seconds=module.budget_seconds), interval="step", verbose=False))
+        callbacks.append(
+            EarlyStopping(
+                "val_monitor",
+                mode=module.direction,
+                patience=train.patience,
+                check_finite=False,
+                check_on_train_epoch_end=False,
+            )
+        )
+    callbacks.append(RunLog(folder))
     if progress:
         callbacks.append(RichProgressBar(leave=False) if sys.stderr.isatty() else PlainProgress())
     return callbacks
 
 
-def fit(module: ZooModule, data: ZooDataModule, trainer: L.Trainer) -> FitResult:
+def fit(
+    module: ZooModule, data: ZooDataModule, trainer: L.Trainer, resume: dict[str, Any] | None = None
+) -> FitResult:
     """Fit, and leave the selected weights in the module's network.
+
+    On several ranks every process calls it with the same module, data and trainer, and its own device.
+
+    Parameters
+    ----------
+    module, data, trainer
+        What is trained, on what, and :func:`make_trainer` of it.
+    resume
+        A state from :func:`zoo.core.resume.read_checkpoint`: the fit goes on from there to the same bits.
 
     Raises
     ------
     DivergenceError
         If a loss or gradient is not finite, or a loss explodes; the rows of the batch are named.
     """
+    module.loader = data.train_loader
+    checkpoints = next(c for c in trainer.callbacks if isinstance(c, Checkpoints))
+    if resume is not None:
+        restore(module, resume)
+        checkpoints.resume = checkpoints.state = resume
+        if module.loader.epoch >= module.train_spec.epochs or resume["stopped"] == "early":
+            return finish(module, resume)
+    copy_from_main(module.network.state_dict().values())
+    trainer.fit_loop.max_epochs = _laps_left(module)
     fill = torch.utils.deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     try:
-        with Interrupt() as interrupt, warnings.catch_warnings():
-            interrupt.trainer = trainer
+        with Interrupt(module) as interrupt, warnings.catch_warnings():
+            trainer.callbacks.append(interrupt)  # type: ignore[attr-defined]
             _ignore_known_warnings()
             trainer.fit(module, datamodule=data)
+    except StopFitError as stop:
+        epochs = module.loader.epoch + (module.loader.start_window > 0)
+        return FitResult(module.step, epochs, "none", str(stop))
     finally:
         torch.utils.deterministic.fill_uninitialized_memory = fill  # type: ignore[attr-defined]
         torch.use_deterministic_algorithms(mode=False)
-    timer = next((c for c in trainer.callbacks if isinstance(c, Timer)), None)
-    if interrupt.received:
-        stopped = interrupt.received
-    elif timer is not None and (timer.time_remaining() or 0) <= 0:
-        stopped = "budget"
-    else:
-        stopped = "finished" if trainer.current_epoch >= module.train_spec.epochs else "early"
-    return FitResult(trainer.global_step, trainer.current_epoch, select_weights(module), stopped)
+    return finish(module, checkpoints.state)
 
 
-def select_weights(module: ZooModule) -> str:
-    """Load the best validated weights into the network where the run asks for them; return what was chosen."""
-    best = module.best
+def _laps_left(module: ZooModule) -> int:
+    loader = module.loader
+    if loader is None:
+        raise ValueError("the module has no loader")
+    return module.train_spec.epochs * loader.laps - (loader.epoch * loader.laps + loader.lap)
+
+
+def finish(module: ZooModule, state: dict[str, Any]) -> FitResult:
+    """Load the weights that the run selects from its last state into the network; return how the fit ended."""
+    best, epoch, window = state["best"], *state["place"]
     if module.train_spec.select == "best" and best["weights"] is not None:
         module.network.load_state_dict(best["weights"])
-        return f"best (epoch {best['epoch'] + 1}, val_{module.monitor} {best['value']:.4g})"
-    return "last"
+        selected = f"best (epoch {best['epoch'] + 1}, val_{module.monitor} {best['value']:.4g})"
+    else:
+        module.network.load_state_dict(state["averaged_weights"] or state["network"])
+        selected = "last"
+    return FitResult(state["step"], epoch + (window > 0), selected, state["stopped"])
 
 
 def quiet() -> None:

@@ -2,7 +2,9 @@
 
 One Lightning batch is one optimiser window, a list of microbatches that carry the denominators of the whole window
 (see :mod:`zoo.core.reduction`). The window is worked off inside the optimiser's closure, so that every hook of
-Lightning, and every checkpoint, sees closed windows only.
+Lightning, and every checkpoint, sees closed windows only. On several ranks each works off its own pieces of the
+window: one small collective before the first forward adds the counts and shares what the ranks were asked to do, one
+sum after the last backward adds the gradients (see :mod:`zoo.core.ranks`).
 """
 
 from __future__ import annotations
@@ -17,13 +19,15 @@ import lightning as L
 import torch
 from torch import Tensor
 
-from zoo.core.datamodule import move_window, random_key
+from zoo.core.datamodule import WindowLoader, move_window, random_key
 from zoo.core.evaluation import ValidationState, make_outcome, to_predictions
+from zoo.core.faults import fault
 from zoo.core.heads import Network
 from zoo.core.losses import MaskedLoss
 from zoo.core.metrics import score
 from zoo.core.optim import make_optimizer
-from zoo.core.reduction import global_counts, step_loss
+from zoo.core.ranks import Signals, exchange, rank, sum_gradients, values_from_main
+from zoo.core.reduction import step_loss
 from zoo.core.schedule import lr_factor, timed_step
 from zoo.core.types import Batch, Labels
 from zoo.errors import DivergenceError
@@ -83,10 +87,17 @@ class ZooModule(L.LightningModule):
         self.weights = [t.weight for t in targets]
         self.validation = ValidationState(self.losses)
         self.scores: dict[str, ScoreInfo] = {}
+        self.logged: dict[str, float] = {}
         self.best: dict[str, Any] = {"value": None, "epoch": None, "step": None, "weights": None}
         self.step_losses: list[float] = []
         self.grad_norm = self.lr = 0.0
-        self._reference: list[float] = []
+        self.step = self.epoch = 0
+        self.loader: WindowLoader | None = None
+        self.lap_done = False
+        self.asked = {"stop": "", "save": ""}
+        self.signals: Signals | None = None
+        self.elapsed_before = 0.0
+        self.reference: list[float] = []
         self._started = time.monotonic()
         self._window: list[Batch] = []
 
@@ -106,41 +117,77 @@ class ZooModule(L.LightningModule):
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
     def _lr_factor(self, step: int) -> float:
-        at = timed_step(step, self.total_steps, time.monotonic() - self._started, self.budget_seconds)
+        elapsed = self.elapsed() if self.signals is None else self.signals.elapsed
+        at = timed_step(step, self.total_steps, elapsed, self.budget_seconds)
         return lr_factor(at, self.total_steps, self.train_spec)
 
     def on_train_start(self) -> None:
         """Start the clock of a budget."""
         self._started = time.monotonic()
 
+    def elapsed(self) -> float:
+        """Return the seconds of training so far, those before a resume included."""
+        return self.elapsed_before + time.monotonic() - self._started
+
+    def request_stop(self, why: str = "asked to") -> None:
+        """Ask for a checkpoint and the end of the fit when the window in work is closed; safe in a signal handler."""
+        self.asked["stop"] = why
+
+    def request_save(self, why: str = "asked to") -> None:
+        """Ask for a checkpoint when the window in work is closed; safe in a signal handler."""
+        self.asked["save"] = why
+
+    @property
+    def out_of_time(self) -> bool:
+        """Whether the budget is spent, by the clock that all ranks share."""
+        return self.budget_seconds is not None and self.signals is not None and self.signals.elapsed >= self.budget_seconds
+
     def training_step(self, window: list[Batch], batch_idx: int) -> None:  # noqa: ARG002
         """Work off one optimiser window."""
         self._window = window
+        self.epoch = window[0].key[0]
+        fault("before-step")
         self.optimizers().step(closure=self._closure)
         self.lr_schedulers().step()
         self._window = []
+        self.step += 1
+        self.lap_done = self.loader.advance() if self.loader is not None else False
+        fault("after-step")
 
     def _closure(self) -> None:
-        """Accumulate the gradient of the step's loss over the window's microbatches."""
-        self.optimizers().zero_grad(set_to_none=True)
+        """Accumulate the gradient of the step's loss over the window's microbatches and the ranks."""
+        optimizer = self.optimizers()
+        optimizer.zero_grad(set_to_none=True)
         counts = self._window[0].counts
         if counts is None:
             raise ValueError("training batches carry the counts of their window; use ZooDataModule's loader")
-        counts = global_counts(counts)
-        total = 0.0
+        stop, save = bool(self.asked["stop"]), bool(self.asked["save"])
+        self.signals = exchange(counts, stop=stop, save=save, elapsed=self.elapsed())
+        losses = []
         for batch in self._window:
             self._reseed(batch)
-            loss = self.microbatch_loss(batch, counts)
+            loss = self.microbatch_loss(batch, self.signals.counts)
             self.manual_backward(loss)
-            value = float(loss.detach())
+            losses.append(loss.detach())
+        values = torch.stack(losses)
+        for value, batch in zip(values.tolist(), self._window, strict=True):
             self._guard(value, batch)
-            total += value
+        parameters = [p for group in optimizer.param_groups for p in group["params"]]
+        if self.step == 0:
+            self._check_used()
+        total = float(sum_gradients(parameters, values.cumsum(0)[-1]))
         self._guard_growth(total)
         self.step_losses.append(total)
 
+    def _check_used(self) -> None:
+        """Raise if a trainable parameter takes no part in the loss: it would be decayed and never learn."""
+        unused = [n for n, p in self.network.named_parameters() if p.requires_grad and p.grad is None]
+        if unused:
+            raise ValueError(f"no gradient reaches {', '.join(unused)}: build only what the loss uses")
+
     def _reseed(self, batch: Batch) -> None:
         """Let dropout and augmentation draw from (seed, epoch, window, microbatch, rank), so that none needs saving."""
-        key = random_key(self.seed, *batch.key, self.global_rank)
+        key = random_key(self.seed, *batch.key, rank())
         # The generators themselves: torch.manual_seed formats three stack traces a call for devices not there.
         torch.default_generator.manual_seed(key)
         if self.device.type == "cuda":
@@ -167,10 +214,10 @@ class ZooModule(L.LightningModule):
             raise DivergenceError(self._message(f"the loss is {value}", [batch]))
 
     def _guard_growth(self, value: float) -> None:
-        if len(self._reference) < _REFERENCE_STEPS:
-            self._reference.append(value)
+        if len(self.reference) < _REFERENCE_STEPS:
+            self.reference.append(value)
             return
-        usual = max(statistics.median(self._reference), 1e-6)
+        usual = max(statistics.median(self.reference), 1e-6)
         if value > self.train_spec.divergence * usual:
             what = (
                 f"the loss is {value:.3g}, {value / usual:.0f} times the median of the first {_REFERENCE_STEPS} steps"
@@ -180,13 +227,14 @@ class ZooModule(L.LightningModule):
     def _message(self, what: str, batches: list[Batch]) -> str:
         rows = [str(r) for b in batches for r in b.rows.tolist()]
         return (
-            f"training diverged at step {self.global_step}: {what}. Rows of the batch: {', '.join(rows)}. "
+            f"training diverged at step {self.step}: {what}. Rows of the batch: {', '.join(rows)}. "
             "Look at these rows' labels and features, or lower the rate: --set train.lr="
             f"{self.train_spec.lr / 10:g}"
         )
 
     def on_validation_epoch_start(self) -> None:
         """Start a pass."""
+        fault("validation")
         self.validation.reset()
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:  # noqa: ARG002
@@ -206,6 +254,7 @@ class ZooModule(L.LightningModule):
         ]
         self.scores = {m.name: score(m.name, outcomes) for m in self.metrics}
         logged |= {f"val_{name}": s.value for name, s in self.scores.items() if s.value is not None}
+        logged = values_from_main(logged)
         value = logged.get(f"val_{self.monitor}", float("nan"))
         logged["val_monitor"] = value
         self._keep_best(value)
@@ -216,4 +265,4 @@ class ZooModule(L.LightningModule):
         better = best is None or (value < best if self.direction == "min" else value > best)
         if better and not math.isnan(value):
             weights = {k: v.detach().cpu().clone() for k, v in self.network.state_dict().items()}
-            self.best = {"value": value, "epoch": self.current_epoch, "step": self.global_step, "weights": weights}
+            self.best = {"value": value, "epoch": self.epoch, "step": self.step, "weights": weights}

@@ -3,8 +3,8 @@ r"""From sums and counts to the loss of one optimiser step.
 One step minimises :math:`\sum_t w_t\, S_t / D_t` over the targets with :math:`D_t > 0`, where the sum :math:`S_t` and
 the denominator :math:`D_t` run over all ranks and all accumulated microbatches of the step. Because
 :math:`S_t = \sum_{r,m} S_{t,r,m}`, each microbatch may be differentiated alone, provided that :math:`D_t` is known
-before its backward: the loader counts the labels of a whole window, :func:`global_counts` adds the ranks' counts, and
-the gradients of all microbatches and ranks are then summed.
+before its backward: the loader counts the labels of a whole window, :func:`zoo.core.ranks.exchange` adds the
+ranks' counts, and the gradients of all microbatches and ranks are then summed.
 
 Worked example: rank 0 has element losses 1, 2, 3 and rank 1 has 10. The mean of the ranks' means is 6; the loss of the
 step is 16 / 4 = 4, to which the ranks contribute 6 / 4 and 10 / 4.
@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from torch import Tensor, distributed
+from torch import Tensor
 
 from zoo.core.losses import MaskedLoss
 from zoo.core.types import Target
@@ -27,14 +27,6 @@ def local_counts(losses: dict[str, MaskedLoss], microbatches: Sequence[dict[str,
     for targets in microbatches:
         zero = zero + torch.stack([loss.count(targets[name]).cpu() for name, loss in losses.items()])
     return zero
-
-
-def global_counts(counts: Tensor) -> Tensor:
-    """Return the counts summed over all ranks (unchanged without ranks)."""
-    if distributed.is_available() and distributed.is_initialized():
-        counts = counts.clone()
-        distributed.all_reduce(counts)
-    return counts
 
 
 def step_loss(sums: Sequence[Tensor], counts: Tensor, weights: Sequence[float], reduction: str) -> Tensor:

@@ -24,3 +24,8 @@ def window_parts(order: np.ndarray, window: int, batch_size: int, parts: int) ->
     """
     items = order[window * batch_size : (window + 1) * batch_size]
     return np.array_split(items, parts)
+
+
+def lap_bounds(windows: int, laps: int) -> list[int]:
+    """Return ``laps + 1`` ascending window numbers from 0 to ``windows``: where an epoch's validations stand."""
+    return [windows * lap // laps for lap in range(laps + 1)]

@@ -51,8 +51,8 @@ class Batch:
 
     ``rows`` holds the row of each item in the data set, from 0. ``features`` are scaled item-level extras
     ``(n, f)`` (descriptors, pH, temperature). ``counts`` are the denominators of this rank's whole optimiser window,
-    one per target in the order of ``targets``; None in evaluation and prediction. ``key`` is the part of the random
-    key that the loader knows: (epoch, window, microbatch).
+    one per target in the order of ``targets``; None in evaluation and prediction. ``key`` says where the loader stands:
+    (epoch, window, microbatch) in training, of which random keys are made, and (batch,) in evaluation.
     """
 
     inputs: Any

@@ -59,7 +59,7 @@ METRICS = [
 ]
 
 
-def toy(n=60, *, seed=0, missing=0.4, dropout=0.0, **train):
+def toy(n=60, *, seed=0, missing=0.4, dropout=0.0, laps=1, **train):
     """Return (module, datamodule) of a small masked two-target problem."""
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(n, 5))
@@ -87,6 +87,7 @@ def toy(n=60, *, seed=0, missing=0.4, dropout=0.0, **train):
         batch_size=spec.batch_size,
         microbatches=spec.microbatches,
         seed=seed,
+        laps=laps,
     )
     module = ZooModule(
         network,

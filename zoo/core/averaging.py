@@ -26,11 +26,16 @@ class Averaging(Callback):
 
     def on_train_start(self, trainer: L.Trainer, pl_module: ZooModule) -> None:  # noqa: ARG002
         """Start with a copy; the first step overwrites it."""
-        average = get_ema_multi_avg_fn(self.decay)
+        average = get_ema_multi_avg_fn(self.decay)  # type: ignore[no-untyped-call]
         self.averaged = AveragedModel(pl_module.network, multi_avg_fn=average, use_buffers=False)
 
     def on_train_batch_end(
-        self, trainer: L.Trainer, pl_module: ZooModule, outputs: Any, batch: Any, batch_idx: int  # noqa: ARG002
+        self,
+        trainer: L.Trainer,  # noqa: ARG002
+        pl_module: ZooModule,
+        outputs: Any,  # noqa: ARG002
+        batch: Any,  # noqa: ARG002
+        batch_idx: int,  # noqa: ARG002
     ) -> None:
         """Add the step's weights."""
         fault("before-averaging")

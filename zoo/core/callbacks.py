@@ -51,7 +51,7 @@ class RunLog(Callback):
                 "grad_norm": pl_module.grad_norm,
                 "lr": pl_module.lr,
             }
-            pl_module.log_dict({k: v for k, v in values.items() if k in ("train_loss",)}, batch_size=1)
+            pl_module.log("train_loss", values["train_loss"], batch_size=1)
         values.pop("val_monitor", None)
         values["seconds"] = round(pl_module.elapsed(), 3)
         self.rows.append(values)
@@ -63,8 +63,9 @@ class RunLog(Callback):
         if self.folder is None or not is_main():
             return
         for name, timed in (("metrics.csv", False), ("timing.csv", True)):
-            columns = [k for k in dict.fromkeys(k for row in self.rows for k in row if k != "step")]
-            columns = [k for k in columns if (k in _TIMING) == timed]
+            columns = [
+                k for k in dict.fromkeys(k for row in self.rows for k in row if k != "step") if (k in _TIMING) == timed
+            ]
             rows = [[row["step"], *[row.get(c, "") for c in columns]] for row in self.rows]
             write_atomic(self.folder / name, csv_text(["step", *columns], rows).encode())
 

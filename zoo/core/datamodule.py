@@ -134,7 +134,7 @@ class BatchLoader:
     """Yields the items ``index`` in order, each exactly once; ``key`` holds the number of the batch.
 
     With ``spread`` the batches are dealt out over the ranks, whole, so that each is the same batch on any number of
-    ranks; a rank without one gets a ghost batch, for it must take part when the outputs are gathered.
+    ranks; a rank without one gets a ghost batch, for it takes part when the outputs are gathered.
     """
 
     def __init__(self, source: DataSource, index: np.ndarray, batch_size: int, *, spread: bool = False) -> None:
@@ -145,7 +145,7 @@ class BatchLoader:
     def _numbers(self) -> range:
         n = n_windows(len(self.index), self.batch_size)
         mine = range(self.first, n, self.step)
-        return mine if mine or self.step == 1 else range(n + self.first, n + self.first + 1)
+        return mine if mine or not self.spread else range(n + self.first, n + self.first + 1)
 
     def __len__(self) -> int:
         return len(self._numbers())

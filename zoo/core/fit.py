@@ -129,9 +129,7 @@ def _callbacks(module: ZooModule, folder: Path | None, *, progress: bool, has_va
     return callbacks
 
 
-def fit(
-    module: ZooModule, data: ZooDataModule, trainer: L.Trainer, resume: dict[str, Any] | None = None
-) -> FitResult:
+def fit(module: ZooModule, data: ZooDataModule, trainer: L.Trainer, resume: dict[str, Any] | None = None) -> FitResult:
     """Fit, and leave the selected weights in the module's network.
 
     On several ranks every process calls it with the same module, data and trainer, and its own device.
@@ -161,7 +159,7 @@ def fit(
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     try:
         with Interrupt(module) as interrupt, warnings.catch_warnings():
-            trainer.callbacks.append(interrupt)  # type: ignore[attr-defined]
+            trainer.callbacks.append(interrupt)
             _ignore_known_warnings()
             trainer.fit(module, datamodule=data)
     except StopFitError as stop:
@@ -182,7 +180,8 @@ def _laps_left(module: ZooModule) -> int:
 
 def finish(module: ZooModule, state: dict[str, Any]) -> FitResult:
     """Load the weights that the run selects from its last state into the network; return how the fit ended."""
-    best, epoch, window = state["best"], *state["place"]
+    best: dict[str, Any] = state["best"]
+    epoch, window = state["place"]
     if module.train_spec.select == "best" and best["weights"] is not None:
         module.network.load_state_dict(best["weights"])
         selected = f"best (epoch {best['epoch'] + 1}, val_{module.monitor} {best['value']:.4g})"

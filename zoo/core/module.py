@@ -140,7 +140,9 @@ class ZooModule(L.LightningModule):
     @property
     def out_of_time(self) -> bool:
         """Whether the budget is spent, by the clock that all ranks share."""
-        return self.budget_seconds is not None and self.signals is not None and self.signals.elapsed >= self.budget_seconds
+        if self.budget_seconds is None or self.signals is None:
+            return False
+        return self.signals.elapsed >= self.budget_seconds
 
     def training_step(self, window: list[Batch], batch_idx: int) -> None:  # noqa: ARG002
         """Work off one optimiser window."""

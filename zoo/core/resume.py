@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import pickle
 import time
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -94,7 +95,12 @@ class Checkpoints(Callback):
             log.write()
 
     def on_train_batch_end(
-        self, trainer: L.Trainer, pl_module: ZooModule, outputs: Any, batch: Any, batch_idx: int  # noqa: ARG002
+        self,
+        trainer: L.Trainer,
+        pl_module: ZooModule,
+        outputs: Any,  # noqa: ARG002
+        batch: Any,  # noqa: ARG002
+        batch_idx: int,  # noqa: ARG002
     ) -> None:
         """Save if it is due and no validation is; stop if asked to."""
         if self.every.minutes is not None and time.monotonic() - self.saved_at >= 60 * self.every.minutes:
@@ -143,9 +149,7 @@ class Checkpoints(Callback):
             fault("checkpoint-written")
 
 
-def capture(
-    trainer: L.Trainer, module: ZooModule, *, phase: str, stopped: str, tag: dict[str, str]
-) -> dict[str, Any]:
+def capture(trainer: L.Trainer, module: ZooModule, *, phase: str, stopped: str, tag: dict[str, str]) -> dict[str, Any]:
     """Return everything that a run needs to go on, as plain values and tensors."""
     averaging, stopping, log = _find(trainer, Averaging), _find(trainer, EarlyStopping), _find(trainer, RunLog)
     scaler = getattr(trainer.precision_plugin, "scaler", None)
@@ -167,7 +171,7 @@ def capture(
         "reference": module.reference,
         "step_losses": module.step_losses,
         "last": {"grad_norm": module.grad_norm, "lr": module.lr, "epoch": module.epoch},
-        "stopping": None if stopping is None else _plain(stopping.state_dict()),
+        "stopping": None if stopping is None else stopping.state_dict(),
         "rows": [] if log is None else log.rows,
         "elapsed": module.elapsed(),
     }
@@ -203,7 +207,9 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
         If the file is cut short, holds anything but tensors and plain values, or is of another version.
     """
     try:
-        state = torch.load(path, map_location="cpu", weights_only=True)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=".*pickle protocol.*")
+            state = torch.load(io.BytesIO(path.read_bytes()), map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         raise BundleError(
             f"{path} holds something that is neither a tensor nor a plain value, so it was not loaded and none of its "
@@ -215,10 +221,6 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
         found = state.get("version") if isinstance(state, dict) else None
         raise BundleError(f"{path} is a checkpoint of version {found}; this version of scizoo reads {VERSION}.")
     return state
-
-
-def _plain(state: dict[str, Any]) -> dict[str, Any]:
-    return {k: float(v) if isinstance(v, torch.Tensor) else v for k, v in state.items()}
 
 
 def _find(trainer: L.Trainer, kind: type[Any]) -> Any:

@@ -1,0 +1,53 @@
+"""What the processes of the tests do; each function writes what it found to files named in the payload."""
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import torch
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "core"))
+from toy import toy
+
+from zoo.core.evaluation import raw_outputs
+from zoo.core.fit import fit, make_trainer
+from zoo.core.ranks import rank, ranks
+from zoo.core.resume import SaveEvery, read_checkpoint
+
+
+def train_toy(payload):
+    """Fit the toy problem; the log and last.ckpt go to the folder."""
+    module, data = toy(**payload["options"])
+    folder = Path(payload["folder"])
+    fail_at = payload.get("fail_at")
+    if fail_at is not None and rank() == fail_at["rank"]:
+        step = module.training_step
+
+        def failing(window, batch_idx):
+            if module.step == fail_at["step"]:
+                raise ValueError("this rank was made to fail")
+            step(window, batch_idx)
+
+        module.training_step = failing
+    trainer = make_trainer(module, folder=folder, device="cpu", save=SaveEvery(None, None))
+    resume = read_checkpoint(folder / "last.ckpt") if payload.get("resume") else None
+    result = fit(module, data, trainer, resume=resume)
+    (folder / f"rank-{rank()}-of-{ranks()}.json").write_text(
+        json.dumps({"stopped": result.stopped, "seen": module.best["value"]})
+    )
+
+
+def evaluate_toy(payload):
+    """Evaluate one network on parts of several sizes; every rank writes all outputs that it got."""
+    module, data = toy(**payload["options"])
+    for n in payload["sizes"]:
+        index = np.arange(n)
+        data.eval_batch_size = payload["batch"]
+        raw = raw_outputs(module.network, data.loader(index), torch.device("cpu"))
+        module.validation.reset()
+        for batch in data.loader(index):
+            module.validation.update(batch, module.network(batch))
+        loss = module.validation.loss(module.weights, "per_target")
+        path = Path(payload["folder"]) / f"n{n}-rank{rank()}of{ranks()}.npz"
+        np.savez(path, loss=loss, **raw)

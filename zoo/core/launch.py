@@ -1,0 +1,207 @@
+"""Processes of one job: a function, by name, run in as many processes as asked for, through torch's elastic launcher.
+
+Each process imports the function anew, joins the process group and calls it. A process that fails ends the others, and
+its own message reaches the caller.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.util
+import json
+import logging
+import os
+import sys
+import tempfile
+import time
+import traceback
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import distributed
+from torch.distributed.elastic.multiprocessing import SignalException
+from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+
+from zoo.errors import InputError, ZooError
+
+_PATIENCE = timedelta(minutes=30)
+"""How long a process waits for the others in a collective before it gives up."""
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """The machines of a job: how many, and where they meet (``host:port``; needed with more than one)."""
+
+    count: int = 1
+    rendezvous: str | None = None
+    job: str | None = None
+    """A name that all machines of the job share."""
+
+
+class WorkerError(ZooError):
+    """A process of the job failed; the message is its own."""
+
+
+class SignalledError(ZooError):
+    """The job was ended by a signal; its processes saved and left."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"stopped by {name}")
+        self.name = name
+
+
+def run_on_ranks(
+    function: str, payload: Mapping[str, Any], *, world: int, nodes: Nodes | None = None, threads: int = 1
+) -> None:
+    """Call ``function(payload)`` in ``world`` processes on this machine, inside one process group.
+
+    Parameters
+    ----------
+    function
+        ``module:name`` or ``path/to/file.py:name``.
+    payload
+        What JSON can hold. The function writes its results to files that the payload names.
+    world
+        Processes on this machine.
+    nodes
+        Where several machines work together, each of which calls this once.
+    threads
+        Threads of each process.
+
+    Raises
+    ------
+    WorkerError
+        With the message of the first process that failed.
+    SignalledError
+        If this process was told to end; the others were told to save and leave, and have.
+    """
+    nodes = nodes or Nodes()
+    if nodes.count > 1 and not nodes.rendezvous:
+        raise InputError("several machines need a place to meet: --rendezvous HOST:PORT, the same on each of them.")
+    logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)
+    with tempfile.TemporaryDirectory(prefix="zoo-job-") as folder, _environment(threads):
+        path = Path(folder) / "job.json"
+        path.write_text(json.dumps({"function": function, "payload": dict(payload), "path": sys.path}))
+        config = LaunchConfig(
+            min_nodes=nodes.count,
+            max_nodes=nodes.count,
+            nproc_per_node=world,
+            run_id=nodes.job or "scizoo" if nodes.count > 1 else uuid.uuid4().hex,
+            rdzv_backend="c10d",
+            rdzv_endpoint=nodes.rendezvous or "localhost:0",
+            local_addr="localhost" if nodes.count == 1 else None,
+            max_restarts=0,
+        )
+        try:
+            elastic_launch(config, sys.executable)("-m", "zoo.core.launch", str(path))
+        except ChildFailedError as error:
+            raise WorkerError(_message(error, Path(folder))) from error
+        except SignalException as error:
+            raise SignalledError(error.sigval.name) from error
+
+
+@contextlib.contextmanager
+def _environment(threads: int) -> Iterator[None]:
+    """Set what the processes inherit, and put it back."""
+    wanted = {"OMP_NUM_THREADS": str(threads), "TORCHELASTIC_LOG_LEVEL": "CRITICAL"}
+    before = {name: os.environ.get(name) for name in wanted}
+    os.environ.update(wanted)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def _message(error: ChildFailedError, folder: Path) -> str:
+    """Return what the first process that failed had to say; the others fail because it has gone."""
+    said = [json.loads(path.read_text()) for path in folder.glob("error-*.json")]
+    if said:
+        first = min(said, key=lambda report: report["time"])
+        return f"process {first['rank']} of the job failed: {first['message']}"
+    rank, failure = error.get_first_failure()
+    how = f"signal {-failure.exitcode}" if failure.exitcode < 0 else f"exit code {failure.exitcode}"
+    return f"process {rank} of the job ended without a word ({how}); the system may have run out of memory"
+
+
+def load_function(name: str) -> Callable[[dict[str, Any]], Any]:
+    """Return the function of ``module:name`` or ``path/to/file.py:name``."""
+    where, _, attribute = name.rpartition(":")
+    if where.endswith(".py"):
+        module_name = f"_zoo_job_{Path(where).stem}"
+        spec = importlib.util.spec_from_file_location(module_name, where)
+        if spec is None or spec.loader is None:
+            raise InputError(f"{where} cannot be imported")
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[module_name] = module
+        sys.path.insert(0, str(Path(where).parent))
+        spec.loader.exec_module(module)
+    else:
+        module = importlib.import_module(where)
+    found: Any = module
+    for part in attribute.split("."):
+        found = getattr(found, part)
+    function: Callable[[dict[str, Any]], Any] = found
+    return function
+
+
+@contextlib.contextmanager
+def process_group(*, gpu: bool) -> Iterator[None]:
+    """Join the process group that the environment (torchrun's variables) describes, and leave it at the end."""
+    if gpu:
+        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
+    distributed.init_process_group("cpu:gloo,cuda:nccl" if gpu else "gloo", timeout=_PATIENCE)
+    try:
+        yield
+    finally:
+        distributed.destroy_process_group()
+
+
+def main(path: str) -> int:
+    """Be one process of a job; return its exit code."""
+    job = json.loads(Path(path).read_text())
+    sys.path[:] = list(dict.fromkeys([*job["path"], *sys.path]))
+    torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
+    try:
+        with process_group(gpu=job["payload"].get("gpu", False)):
+            try:
+                load_function(job["function"])(job["payload"])
+            except BaseException as error:
+                _report(error, Path(path).parent)  # before the others see that this process has gone
+                raise
+    except BaseException as error:  # noqa: BLE001 - whatever it is, the launcher is to hear of it
+        if not (Path(path).parent / f"error-{os.environ.get('RANK', '0')}.json").exists():
+            _report(error, Path(path).parent)
+        return 1
+    return 0
+
+
+def _report(error: BaseException, folder: Path) -> None:
+    """Leave the message where the launcher of this machine, and that of any other, looks for it."""
+    text = str(error) if isinstance(error, ZooError) else f"{type(error).__name__}: {' '.join(str(error).split())}"
+    report = {"rank": int(os.environ.get("RANK", "0")), "time": time.time_ns(), "message": text}
+    (folder / f"error-{report['rank']}.json").write_text(json.dumps(report))
+    target = os.environ.get("TORCHELASTIC_ERROR_FILE")
+    if target:
+        extra = {"timestamp": str(int(time.time())), "py_callstack": traceback.format_exc()}
+        Path(target).write_text(json.dumps({"message": {"message": text, "errorCode": 1, "extraInfo": extra}}))
+    if os.environ.get("ZOO_DEBUG"):
+        traceback.print_exc()
+
+
+if __name__ == "__main__":
+    # Leave at once: a process whose peers have gone must not wait for them when it is taken down.
+    code = main(sys.argv[1])
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)

@@ -69,13 +69,26 @@ class TrainSpec(Spec):
     """Items per optimiser step, over all ranks."""
     microbatches: Annotated[int, Field(ge=1)] = 1
     """Accumulation: into how many parts a step's items are cut (per rank)."""
+    optimizer: Literal["adamw", "muon"] = "adamw"
+    """``muon``: the encoder's weight matrices by Muon, all the rest by AdamW, at the same rates and weight decay.
+
+    Muon computes in bfloat16 at any ``precision``, so results on different numbers of ranks agree less closely.
+    """
     lr: Annotated[float, Field(gt=0)] = 1e-3
+    """The peak learning rate. The heads have it as it is; the encoder's follows from it by the next two settings."""
+    encoder_lr_scale: Annotated[float, Field(gt=0)] = 1.0
+    """The encoder's rate as a multiple of ``lr``."""
+    layer_decay: Annotated[float, Field(gt=0, le=1)] | None = None
+    """Factor of the rate from each layer of the encoder to the one below it, or null for one rate.
+
+    The top layer has ``lr * encoder_lr_scale * layer_decay``. Only for architectures that number their layers.
+    """
     weight_decay: Annotated[float, Field(ge=0)] = 0.01
     schedule: Literal["cosine", "wsd", "constant"] = "cosine"
     warmup: Annotated[float, Field(ge=0, lt=1)] = 0.04
     """Share of all steps spent on the linear warm-up."""
     decay: Annotated[float, Field(ge=0, le=1)] = 0.2
-    """WSD: share of all steps spent on the final decay."""
+    """WSD: share of all steps spent on the final decay; with ``warmup`` at most 1."""
     final_lr: Annotated[float, Field(ge=0, le=1)] = 0.01
     """The last learning rate as a share of ``lr``."""
     clip: Annotated[float, Field(gt=0)] | None = 1.0
@@ -90,6 +103,16 @@ class TrainSpec(Spec):
     precision: Literal["32", "64", "bf16"] = "32"
     divergence: Annotated[float, Field(gt=1)] = 1e4
     """A step whose loss exceeds this multiple of the median of the first steps stops the run."""
+
+    @model_validator(mode="after")
+    def _check_phases(self) -> TrainSpec:
+        share = self.warmup + self.decay
+        if self.schedule == "wsd" and share > 1 + 1e-9:
+            raise ValueError(
+                f"warmup {self.warmup:g} and decay {self.decay:g} are shares of one run and sum to {share:g}; "
+                f"with schedule wsd at most 1 is allowed, for example train.decay={max(0.0, 1 - self.warmup):g}"
+            )
+        return self
 
 
 class Recipe(Spec):

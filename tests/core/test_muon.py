@@ -5,6 +5,7 @@ import io
 import sys
 from pathlib import Path
 
+import lightning as L
 import pytest
 import torch
 from torch import nn
@@ -13,6 +14,7 @@ from torch.optim.lr_scheduler import LambdaLR
 from zoo.core.fit import fit, make_trainer
 from zoo.core.muon import MuonAdamW
 from zoo.core.optim import make_optimizer
+from zoo.core.resume import read_checkpoint
 from zoo.specs.task import TrainSpec
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -221,3 +223,33 @@ def test_a_fit_with_muon_learns_and_repeats_to_the_bit():
     adamw, data = toy(optimizer="adamw", epochs=30, precision="32", select="last")
     fit(adamw, data, make_trainer(adamw, folder=None, device="cpu"))
     assert not torch.equal(adamw.network.encoder.layer.weight, first.network.encoder.layer.weight)
+
+
+class StopAt(L.Callback):
+    """Asks for a stop during a step, as a signal would."""
+
+    def __init__(self, step):
+        self.step = step
+
+    def on_train_batch_start(self, trainer, pl_module, batch, batch_idx):
+        if pl_module.step + 1 == self.step:
+            pl_module.request_stop("test")
+
+
+def test_a_fit_with_muon_resumed_from_its_file_ends_with_the_same_bits(tmp_path):
+    def run(folder, *, stop=None, resume=None):
+        folder.mkdir(exist_ok=True)
+        module, data = toy(optimizer="muon", encoder_lr_scale=0.5, precision="32", ema=0.9, dropout=0.3)
+        trainer = make_trainer(module, folder=folder, device="cpu")
+        if stop is not None:
+            trainer.callbacks.insert(0, StopAt(stop))
+        fit(module, data, trainer, resume=resume)
+        return module.network
+
+    whole = run(tmp_path / "whole")
+    run(tmp_path / "cut", stop=7)
+    state = read_checkpoint(tmp_path / "cut" / "last.ckpt")
+    assert state["step"] == 7
+    assert same(run(tmp_path / "cut", resume=state), whole)
+    first, second = (read_checkpoint(tmp_path / name / "last.ckpt")["optimizer"]["state"] for name in ("whole", "cut"))
+    assert all(torch.equal(first[i][k], second[i][k]) for i in first for k in first[i])

@@ -105,7 +105,9 @@ def _train_arguments(parser: argparse.ArgumentParser) -> None:
     )
     run.add_argument("--no-baseline", action="store_true", help="do not fit the baselines for comparison")
     run.add_argument("--out", type=Path, metavar="DIR", help="run folder; default runs/<task>-<model>-seed<seed>")
+    run.add_argument("--resume", action="store_true", help="go on with the run in --out from its last checkpoint")
     _device_arguments(run)
+    run.add_argument("--devices", type=int, metavar="N", help="processes that share each step, one per GPU if any")
     settings = parser.add_argument_group("every other setting")
     settings.add_argument("--config", type=Path, metavar="FILE", help="YAML file of settings")
     settings.add_argument(
@@ -118,12 +120,22 @@ def _train_arguments(parser: argparse.ArgumentParser) -> None:
 def _check_train(args: argparse.Namespace) -> str | None:
     if args.task and args.data:
         return f"give a task or --data, not both: {args.task!r} and {args.data}"
+    if args.resume and args.out and not args.task and not args.data:
+        return _check_again(args)
     if not args.task and not args.data:
         return "name a task (`zoo list tasks` shows them), or give --data FILE --target COL"
     only = [f"--{name}" for name in ("target", "kind", "input") if getattr(args, name)]
     if args.task and only:
         return f"{' and '.join(only)} go with --data; the task {args.task!r} has its own"
     return None
+
+
+def _check_again(args: argparse.Namespace) -> str | None:
+    """Return what cannot go with a run that is resumed from its folder alone."""
+    only = [f"--{name}" for name in ("config", "target", "kind", "input") if getattr(args, name)]
+    return (
+        f"{' and '.join(only)}: the run in {args.out} has its own; leave them out, or name its task" if only else None
+    )
 
 
 def _evaluate_arguments(parser: argparse.ArgumentParser) -> None:

@@ -42,6 +42,12 @@ class DivergenceError(ZooError):
     """The training loss became non-finite or exploded."""
 
 
+class StoppedError(ZooError):
+    """The work was told to stop, and can be resumed (exit code 130, as after Ctrl-C)."""
+
+    exit_code = 130
+
+
 def did_you_mean(given: str, allowed: Iterable[str]) -> str:
     """Return ``" Did you mean 'x'?"`` for the closest allowed name, or an empty string."""
     names = list(allowed)

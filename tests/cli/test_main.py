@@ -161,7 +161,9 @@ def test_an_unknown_public_name():
 
 def test_every_flag_of_train_reaches_the_settings():
     words = "train freesolv --model gine --epochs 3 --batch-size 8 --seed 1 --split-seed 2 --budget 5m --threads 2"
-    words += " --device cpu --on-invalid error --no-baseline --split file --split-column part --split-file s.csv"
+    words += (
+        " --device cpu --on-invalid error --no-baseline --split file --split-column part --split-file s.csv --devices 2"
+    )
     args = cli._parse(words.split())
     assert flags_from(vars(args)) == {
         "model.architecture": "gine",
@@ -172,13 +174,14 @@ def test_every_flag_of_train_reaches_the_settings():
         "budget_seconds": "5m",
         "threads": 2,
         "device": "cpu",
+        "devices": 2,
         "on_invalid": "error",
         "baseline": False,
         "split.method": "file",
         "split.column": "part",
         "split.file": str(Path("s.csv").resolve()),
     }
-    others = {"task", "data", "target", "kind", "input", "out", "config", "set", "print_config", "json"}
+    others = {"task", "data", "target", "kind", "input", "out", "config", "set", "print_config", "json", "resume"}
     common = {"include", "mirror", "quiet", "debug", "help"}
     given = {word.lstrip("-").replace("-", "_") for word in words.split() if word.startswith("--")}
     assert {action.dest for action in args.parser._actions} == given | others | common

@@ -9,7 +9,7 @@ import pytest
 
 import zoo
 from zoo.cli import main
-from zoo.errors import DataError, InputError, SpecError
+from zoo.errors import DataError, InputError, SpecError, StoppedError
 
 SMILES = ["CCO", "CCN", "CCC", "c1ccccc1", "CC(=O)O", "CCCl", "OCCO", "c1ccncc1", "CCOCC", "CC#N", "C1CCCCC1", "CCS"]
 
@@ -257,9 +257,9 @@ def test_an_interrupt_leaves_no_bundle(tmp_path, quick, monkeypatch):
             signal.raise_signal(signal.SIGINT)
 
     monkeypatch.setattr(ZooModule, "training_step", ctrl_c)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(StoppedError):
         zoo.train("freesolv", settings=quick, out=tmp_path / "r")
-    assert (tmp_path / "r" / "metrics.csv").exists()
+    assert (tmp_path / "r" / "last.ckpt").exists()
     assert not (tmp_path / "r" / "bundle").exists()
     assert main(["train", "freesolv", "--quiet", "--no-baseline", "--out", str(tmp_path / "s")]) == 130
 

@@ -151,7 +151,7 @@ def fit(module: ZooModule, data: ZooDataModule, trainer: L.Trainer, resume: dict
     if resume is not None:
         restore(module, resume)
         checkpoints.resume = checkpoints.state = resume
-        if module.loader.epoch >= module.train_spec.epochs or resume["stopped"] == "early":
+        if _is_over(module, resume):
             return finish(module, resume)
     copy_from_main(module.network.state_dict().values())
     trainer.fit_loop.max_epochs = _laps_left(module)
@@ -169,6 +169,13 @@ def fit(module: ZooModule, data: ZooDataModule, trainer: L.Trainer, resume: dict
         torch.utils.deterministic.fill_uninitialized_memory = fill  # type: ignore[attr-defined]
         torch.use_deterministic_algorithms(mode=False)
     return finish(module, checkpoints.state)
+
+
+def _is_over(module: ZooModule, state: dict[str, Any]) -> bool:
+    """Whether a state is that of a finished fit, whose epochs or budget have not been raised since."""
+    if state["stopped"] == "budget":
+        return module.budget_seconds is not None and bool(state["elapsed"] >= module.budget_seconds)
+    return state["stopped"] == "early" or bool(state["place"][0] >= module.train_spec.epochs)
 
 
 def _laps_left(module: ZooModule) -> int:
@@ -203,6 +210,7 @@ def _ignore_known_warnings() -> None:
         ".*does not have many workers.*",
         ".*number of training batches.*smaller than the logging interval.*",
         ".*You defined a `validation_step` but have no `val_dataloader`.*",
+        ".*It is recommended to use `self.log.*sync_dist=True.*",  # the scores are the same on all ranks
         ".*You have overridden `transfer_batch_to_device`.*",
         ".*GPU available but not used.*",
         ".*`isinstance\\(treespec, LeafSpec\\)` is deprecated.*",

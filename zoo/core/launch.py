@@ -12,15 +12,16 @@ import importlib.util
 import json
 import logging
 import os
+import signal
 import sys
 import tempfile
 import time
 import traceback
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import torch
@@ -35,16 +36,6 @@ _PATIENCE = timedelta(minutes=30)
 """How long a process waits for the others in a collective before it gives up."""
 
 
-@dataclass(frozen=True)
-class Nodes:
-    """The machines of a job: how many, and where they meet (``host:port``; needed with more than one)."""
-
-    count: int = 1
-    rendezvous: str | None = None
-    job: str | None = None
-    """A name that all machines of the job share."""
-
-
 class WorkerError(ZooError):
     """A process of the job failed; the message is its own."""
 
@@ -57,10 +48,10 @@ class SignalledError(ZooError):
         self.name = name
 
 
-def run_on_ranks(
-    function: str, payload: Mapping[str, Any], *, world: int, nodes: Nodes | None = None, threads: int = 1
-) -> None:
+def run_on_ranks(function: str, payload: Mapping[str, Any], *, world: int, threads: int = 1) -> None:
     """Call ``function(payload)`` in ``world`` processes on this machine, inside one process group.
+
+    SIGUSR1 is passed on to the processes.
 
     Parameters
     ----------
@@ -69,9 +60,7 @@ def run_on_ranks(
     payload
         What JSON can hold. The function writes its results to files that the payload names.
     world
-        Processes on this machine.
-    nodes
-        Where several machines work together, each of which calls this once.
+        How many processes.
     threads
         Threads of each process.
 
@@ -82,25 +71,23 @@ def run_on_ranks(
     SignalledError
         If this process was told to end; the others were told to save and leave, and have.
     """
-    nodes = nodes or Nodes()
-    if nodes.count > 1 and not nodes.rendezvous:
-        raise InputError("several machines need a place to meet: --rendezvous HOST:PORT, the same on each of them.")
     logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)
     with tempfile.TemporaryDirectory(prefix="zoo-job-") as folder, _environment(threads):
         path = Path(folder) / "job.json"
         path.write_text(json.dumps({"function": function, "payload": dict(payload), "path": sys.path}))
         config = LaunchConfig(
-            min_nodes=nodes.count,
-            max_nodes=nodes.count,
+            min_nodes=1,
+            max_nodes=1,
             nproc_per_node=world,
-            run_id=nodes.job or "scizoo" if nodes.count > 1 else uuid.uuid4().hex,
+            run_id=uuid.uuid4().hex,
             rdzv_backend="c10d",
-            rdzv_endpoint=nodes.rendezvous or "localhost:0",
-            local_addr="localhost" if nodes.count == 1 else None,
+            rdzv_endpoint="localhost:0",
+            local_addr="localhost",
             max_restarts=0,
         )
         try:
-            elastic_launch(config, sys.executable)("-m", "zoo.core.launch", str(path))
+            with _warning_passed_on(Path(folder)):
+                elastic_launch(config, sys.executable)("-m", "zoo.core.launch", str(path))
         except ChildFailedError as error:
             raise WorkerError(_message(error, Path(folder))) from error
         except SignalException as error:
@@ -121,6 +108,27 @@ def _environment(threads: int) -> Iterator[None]:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
+
+
+@contextlib.contextmanager
+def _warning_passed_on(folder: Path) -> Iterator[None]:
+    """Pass SIGUSR1, a cluster's warning, on to the processes of the job."""
+
+    def pass_on(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
+        for path in folder.glob("pid-*"):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(path.name.removeprefix("pid-")), number)
+
+    number = getattr(signal, "SIGUSR1", None)
+    try:
+        before = None if number is None else signal.signal(number, pass_on)
+    except ValueError:  # not the main thread
+        number = None
+    try:
+        yield
+    finally:
+        if number is not None:
+            signal.signal(number, before)
 
 
 def _message(error: ChildFailedError, folder: Path) -> str:
@@ -170,6 +178,9 @@ def process_group(*, gpu: bool) -> Iterator[None]:
 def main(path: str) -> int:
     """Be one process of a job; return its exit code."""
     job = json.loads(Path(path).read_text())
+    if hasattr(signal, "SIGUSR1"):
+        signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # until the fit listens to it
+    (Path(path).parent / f"pid-{os.getpid()}").touch()
     sys.path[:] = list(dict.fromkeys([*job["path"], *sys.path]))
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     try:

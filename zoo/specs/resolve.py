@@ -66,7 +66,7 @@ def resolve(
 
 def format_config(run: RunSpec) -> str:
     """Return the settings of a run as YAML that ``--config`` reads, each line with its origin."""
-    tree = _nested(_settings_of(run))
+    tree = _nested(settings_of(run))
     lines: list[str] = [f"# {run.task.name} on {run.data_file or run.dataset.name}"]
     for path, value in _walk(tree):
         key, indent = ".".join(path), "  " * (len(path) - 1)
@@ -78,7 +78,7 @@ def format_config(run: RunSpec) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _settings_of(run: RunSpec) -> dict[str, Any]:
+def settings_of(run: RunSpec) -> dict[str, Any]:
     """Return every setting of a run under its dotted key."""
     found: dict[str, Any] = {key: getattr(run, key) for key in TOP if key not in OF_TASK}
     found["duplicates"] = run.task.duplicates

@@ -26,6 +26,11 @@ class RunSpec(Spec):
     budget_seconds: Annotated[float, Field(gt=0)] | None = None
     threads: Annotated[int, Field(ge=1)]
     device: Literal["cpu", "gpu", "auto"] = "auto"
+    devices: Annotated[int, Field(ge=1)] = 1
+    """Processes that share every optimiser step, one per GPU where there are some."""
+    save_every_steps: Annotated[int, Field(ge=1)] | None = None
+    save_every_minutes: Annotated[float, Field(ge=0)] | None = 5.0
+    """How often ``last.ckpt`` is written, beside at a signal and at the end; null for never."""
     on_invalid: Literal["error", "skip"] = "skip"
     baseline: bool = True
     origin: dict[str, str] = {}

@@ -20,7 +20,19 @@ from zoo.specs.task import SplitSpec, TrainSpec
 OPEN = ("model.hparams", "model.featuriser", "split.options")
 OF_TASK = ("duplicates", "censoring")
 """Settings that change the task itself; ``censoring`` of null leaves every target its own."""
-TOP = ("seed", "split_seed", "budget_seconds", "threads", "device", "on_invalid", "baseline", *OF_TASK)
+TOP = (
+    "seed",
+    "split_seed",
+    "budget_seconds",
+    "threads",
+    "device",
+    "devices",
+    "save_every_steps",
+    "save_every_minutes",
+    "on_invalid",
+    "baseline",
+    *OF_TASK,
+)
 # The seed of a split has one name, `split_seed`; options are open.
 SPLIT_KEYS = tuple(name for name in SplitSpec.model_fields if name not in ("seed", "options"))
 CLOSED = (
@@ -39,6 +51,7 @@ _FLAGS = {
     "budget": "budget_seconds",
     "threads": "threads",
     "device": "device",
+    "devices": "devices",
     "on_invalid": "on_invalid",
     "split": "split.method",
     "split_column": "split.column",

@@ -74,6 +74,8 @@ class TrainSpec(Spec):
 
     Muon computes in bfloat16 at any ``precision``, so results on different numbers of ranks agree less closely.
     """
+    validations: Annotated[int, Field(ge=1)] = 1
+    """Validations per epoch."""
     lr: Annotated[float, Field(gt=0)] = 1e-3
     """The peak learning rate. The heads have it as it is; the encoder's follows from it by the next two settings."""
     encoder_lr_scale: Annotated[float, Field(gt=0)] = 1.0

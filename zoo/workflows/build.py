@@ -153,6 +153,7 @@ def prepare(run: RunSpec, *, folder: Path, mirror: Path | None = None) -> Prepar
         batch_size=run.train.batch_size,
         microbatches=run.train.microbatches,
         seed=run.seed,
+        laps=run.train.validations,
     )
     val = parts.get("val", np.zeros(0, dtype=np.int64))
     val_labels = {n: select_labels(v, val) for n, v in records.labels.items()}

@@ -13,7 +13,7 @@ import numpy as np
 from zoo.core.evaluation import make_outcome, select_labels
 from zoo.core.metrics import METRICS, score
 from zoo.errors import DataError, InputError
-from zoo.resources import mirror_dir, sha256_of
+from zoo.resources import mirror_dir
 from zoo.specs.catalog import Catalog
 from zoo.specs.dataset import DatasetSpec
 from zoo.specs.model import ModelSpec, ScoreInfo
@@ -23,7 +23,7 @@ from zoo.workflows.build import Data, folder_of, load_data, scaled_features, spl
 from zoo.workflows.console import print_json, print_table
 from zoo.workflows.load import find_bundle, load_bundle
 from zoo.workflows.model import Model
-from zoo.workflows.owndata import labelled_file, metric_specs
+from zoo.workflows.owndata import check_own_file, labelled_file, metric_specs
 
 _BATCH = 256
 
@@ -133,7 +133,7 @@ def _of_task(
             split_seed=made_on.split.seed,
             threads=made_on.threads,
         )
-    _check_own_file(run)
+    check_own_file(run)
     folder_of_data = folder_of(run, catalog)
     data = load_data(task, dataset, model.spec.featuriser.options, folder=folder_of_data, mirror=mirror)
     split = split_of(run.model_copy(update={"task": task}), data)
@@ -153,16 +153,6 @@ def _run_of(bundle: Path) -> RunSpec | None:
     """Return the run a bundle stands in, if it does."""
     path = bundle.parent / "run.json"
     return RunSpec.model_validate(json.loads(path.read_text())) if path.is_file() else None
-
-
-def _check_own_file(run: RunSpec) -> None:
-    """Raise if the user's own file that a run was made from has moved or changed."""
-    if run.data_file is None:
-        return
-    path = Path(run.data_file)
-    if not path.is_file() or sha256_of(path) != run.dataset.files[0].sha256:
-        what = "has changed since" if path.is_file() else "is not there any more"
-        raise DataError(f"{path}, which the model was trained on, {what}. Score a file with --data FILE.")
 
 
 def _named(catalog: Catalog, name: str) -> tuple[TaskSpec, DatasetSpec]:

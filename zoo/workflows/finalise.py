@@ -12,7 +12,8 @@ import pandas as pd
 import torch
 
 from zoo.core.bundle import save_bundle
-from zoo.core.evaluation import make_outcome
+from zoo.core.evaluation import make_outcome, to_predictions
+from zoo.core.faults import fault
 from zoo.core.files import csv_text, write_atomic
 from zoo.core.fit import FitResult
 from zoo.core.metrics import score
@@ -35,30 +36,33 @@ from zoo.workflows.model import Model, describe, in_input_order, prediction_colu
 def finalise(
     prepared: Prepared,
     result: FitResult,
+    raw: Mapping[str, np.ndarray],
+    *,
     folder: Path,
     compared: Mapping[str, tuple[dict[str, ScoreInfo], float]],
     seconds: float,
 ) -> dict[str, dict[str, ScoreInfo]]:
-    """Score the selected weights on the test part and write everything a run leaves behind.
+    """Score the selected weights' raw outputs of the test part and write everything a run leaves behind.
 
-    Returns the scores of ``model`` and of each baseline.
+    ``result.json`` comes last: a run that has it is finished. Returns the scores of ``model`` and of each baseline.
     """
     task = prepared.run.task
     model = Model(_spec(prepared, result), prepared.module.network, prepared.data.domain, pick_device("cpu"))
     test = prepared.parts["test"]
-    features = prepared.datamodule.source.features
     items = prepared.data.records.items.subset(test)
-    pred = model.predict_items(items, None if features is None else features[test], prepared.datamodule.eval_batch_size)
+    pred = {t.name: to_predictions(t, prepared.scalers[t.name], raw[t.name]) for t in task.targets}
     labels = prepared.labels("test")
     outcomes = [make_outcome(t, pred[t.name], labels[t.name]) for t in task.targets]
     metrics = {"model": {m.name: score(m.name, outcomes) for m in task.metrics}}
     metrics |= {name: scores for name, (scores, _) in compared.items()}
+    fault("finalise")
     write_atomic(folder / "predictions.csv", _predictions(prepared, items, pred, labels).encode())
     provenance = model.spec.provenance.model_copy(update={"metrics": metrics})
     spec = model.spec.model_copy(update={"provenance": provenance})
     example = _example(model, [prepared.data.records.inputs[i] for i in test], prepared, test)
     state = prepared.module.network.state_dict()
     spec = save_bundle(folder / "bundle", spec, state, example, bundle_readme(spec, example))
+    fault("bundle-written")
     outcome = {
         "task": task.name,
         "model": prepared.architecture,

@@ -14,25 +14,41 @@ from typing import Any
 
 import torch
 
-from zoo.core.files import csv_text, disk_error, write_atomic
-from zoo.core.fit import fit, make_trainer
+from zoo.core.launch import SignalledError, run_on_ranks
 from zoo.core.optim import describe_groups, make_optimizer
-from zoo.errors import InputError
+from zoo.core.ranks import barrier, is_main, object_from_main, ranks
+from zoo.core.resume import NAME as CHECKPOINT
+from zoo.core.resume import read_checkpoint
+from zoo.errors import DataError, InputError, StoppedError, ZooError
 from zoo.resources import mirror_dir
 from zoo.specs.catalog import Catalog
 from zoo.specs.dataset import DatasetSpec
 from zoo.specs.model import ScoreInfo
 from zoo.specs.resolve import format_config, resolve
 from zoo.specs.run import RunSpec
-from zoo.specs.settings import flags_from
+from zoo.specs.settings import flags_from, of_set
 from zoo.specs.task import TaskSpec
 from zoo.workflows.baselines import check_baselines, timed_baselines
 from zoo.workflows.build import Prepared, folder_of, prepare
 from zoo.workflows.console import print_json, print_table
 from zoo.workflows.finalise import finalise
+from zoo.workflows.launch import check_devices, is_writer, membership, started_by
 from zoo.workflows.load import load_bundle, pick_device
 from zoo.workflows.model import Model
-from zoo.workflows.owndata import own_task
+from zoo.workflows.owndata import check_own_file, own_task
+from zoo.workflows.runfolder import (
+    check_out,
+    claim,
+    clear_leftovers,
+    is_finished,
+    latest_folder,
+    new_folder,
+    rerun,
+    resumed,
+    stored_run,
+    write_start,
+)
+from zoo.workflows.worker import OUTPUTS, fitted, payload_of, work
 
 
 @dataclass(frozen=True)
@@ -64,6 +80,7 @@ def train(
     includes: Sequence[Path] = (),
     mirror: Path | None = None,
     progress: bool = False,
+    resume: bool = False,
 ) -> Run:
     """Train on a task by name, or on a file of one's own.
 
@@ -82,6 +99,10 @@ def train(
         Folders with more tasks and data sets, and one with copies of files that have a url.
     progress
         Whether to report on stderr.
+    resume
+        Go on with the run in ``out`` (or in the newest folder of the default name) from its last checkpoint, to the
+        same bits as if it had never stopped; a finished run is returned as it is. With ``out`` alone, everything else
+        is taken from the run.
 
     Returns
     -------
@@ -94,18 +115,32 @@ def train(
     >>> run.load().predict(["CCO"])  # doctest: +SKIP
     """
     targets = [target] if isinstance(target, str) else list(target or [])
-    spec, dataset, notes, catalog = _what(
-        task, data, targets=targets, kind=kind, input_column=input_column, includes=includes
-    )
-    run = resolve(
-        spec,
-        dataset,
-        threads=_threads(),
-        config=None if config is None else Path(config),
-        flags=dict(settings or {}),
-        data_file=None if data is None else str(Path(data).resolve()),
-    )
-    return execute(run, catalog, out=None if out is None else Path(out), mirror=mirror, progress=progress, notes=notes)
+    folder = None if out is None else Path(out)
+    notes: list[str] = []
+    if resume and folder is not None and task is None and data is None:
+        run, catalog = _again(folder, dict(settings or {})), Catalog(includes)
+    else:
+        spec, dataset, notes, catalog = _what(
+            task, data, targets=targets, kind=kind, input_column=input_column, includes=includes
+        )
+        run = resolve(
+            spec,
+            dataset,
+            threads=_threads(dict(settings or {}).get("devices")),
+            config=None if config is None else Path(config),
+            flags=dict(settings or {}),
+            data_file=None if data is None else str(Path(data).resolve()),
+        )
+    return execute(run, catalog, out=folder, mirror=mirror, progress=progress, notes=notes, resume=resume)
+
+
+def _again(folder: Path, settings: Mapping[str, Any]) -> RunSpec:
+    """Return the run that a folder holds, with what a resumed run may change."""
+    stored = stored_run(folder)
+    if stored is None:
+        raise InputError(f"{folder} holds no run to resume. Name its task too: zoo train TASK --resume --out {folder}")
+    check_own_file(stored)
+    return rerun(stored, settings)
 
 
 def _what(
@@ -139,63 +174,130 @@ def execute(
     mirror: Path | None,
     progress: bool,
     notes: Sequence[str] = (),
+    resume: bool = False,
 ) -> Run:
     """Carry out a resolved run and write its folder."""
-    say = _say if progress else _silent
-    _check_out(out or Path("runs"), fresh=out is not None)
-    pick_device(run.device)
-    started = time.monotonic()
-    for note in notes:
-        say(note)
-    prepared = prepare(run, folder=folder_of(run, catalog), mirror=mirror)
-    baselines = run.task.baselines if run.baseline else []
-    check_baselines(prepared.data.domain, baselines)
-    folder = out or _new_folder(run, prepared.architecture)
-    _describe(prepared, folder, say)
-    _claim(folder)
-    _write_start(folder, prepared)
-    has_val = bool(len(prepared.parts.get("val", ())))
-    trainer = make_trainer(prepared.module, folder=folder, device=run.device, progress=progress, has_val=has_val)
-    result = fit(prepared.module, prepared.datamodule, trainer)
-    if result.stopped.startswith("SIG"):
-        say(f"stopped by {result.stopped} after {result.steps} steps; no bundle was written. The log is in {folder}.")
-        raise KeyboardInterrupt
+    say = _say if progress and is_writer() else _silent
+    with membership(gpu=pick_device(run.device).type == "cuda"):
+        check_devices(run)
+        started = time.monotonic()
+        for note in notes:
+            say(note)
+        data_folder = folder_of(run, catalog)
+        check_out(out or Path("runs"), fresh=out is not None and not resume)
+        # Only a folder named for us needs to know which architecture the data asks for.
+        prepared = prepare(run, folder=data_folder, mirror=mirror) if out is None else None
+        folder = out or _named_folder(run, prepared, resume=resume)
+        folder, run, done = object_from_main(_enter(run, folder, resume=resume, say=say) if is_main() else None)
+        if done:
+            say(f"the run in {folder} is finished")
+            return finished_run(folder)
+        if prepared is None or prepared.run != run:
+            prepared = prepare(run, folder=data_folder, mirror=mirror)
+        baselines = run.task.baselines if run.baseline else []
+        if is_main():
+            check_baselines(prepared.data.domain, baselines)
+            _describe(prepared, folder, say)
+            _start(folder, prepared, resume=resume, say=say)
+        barrier()
+        _fit(prepared, folder, data_folder=data_folder, mirror=mirror, progress=progress)
+        if is_main():
+            _finish(prepared, folder, baselines, started, say)
+        barrier()
+    return finished_run(folder)
+
+
+def _named_folder(run: RunSpec, prepared: Prepared | None, *, resume: bool) -> Path:
+    architecture = run.model.architecture if prepared is None else prepared.architecture
+    name = f"{run.task.name}-{architecture}-seed{run.seed}"
+    return latest_folder(name) if resume else new_folder(name)
+
+
+def _enter(run: RunSpec, folder: Path, *, resume: bool, say: Any) -> tuple[Path, RunSpec, bool]:
+    """Return the run folder, the run to carry out in it, and whether it is finished already."""
+    if not resume:
+        return folder, run, False
+    stored = stored_run(folder)
+    if stored is None:
+        say(f"nothing to resume in {folder}: starting from the beginning")
+        return folder, run, False
+    run = resumed(stored, run, folder)
+    return folder, run, is_finished(folder, run)
+
+
+def _start(folder: Path, prepared: Prepared, *, resume: bool, say: Any) -> None:
+    """Claim a new run's folder, or tidy up the one that is resumed."""
+    if not resume:
+        claim(folder)
+    elif stored_run(folder) is None:
+        (folder / "run.json").unlink(missing_ok=True)  # of a run killed while it was claiming
+        claim(folder)
+    else:
+        aside = clear_leftovers(folder)
+        if aside is not None:
+            say(f"results of the shorter run are kept in {folder / aside}")
+        _say_place(folder, prepared, say)
+    write_start(folder, prepared)
+
+
+def _say_place(folder: Path, prepared: Prepared, say: Any) -> None:
+    """Say from where the run goes on, and whether to the same bits."""
+    path = folder / CHECKPOINT
+    if not path.exists():
+        say("no checkpoint yet: starting from the beginning")
+        return
+    state = read_checkpoint(path)
+    if state["tag"]["split"] != prepared.split.hash:
+        raise DataError(f"the data or the split of the run in {folder} has changed since it was started.")
+    say(f"going on from step {state['step']}")
+    now = {"ranks": str(max(ranks(), prepared.run.devices)), "threads": str(prepared.run.threads)}
+    other = [f"{state['tag'][k]} {k} before, {v} now" for k, v in now.items() if state["tag"][k] != v]
+    if other:
+        say(f"{' and '.join(other)}: equal to rounding (1e-10 in float64), not to the bit")
+    if str(prepared.run.train.epochs) != state["tag"]["epochs"]:
+        say("the schedule follows the new number of epochs from here on")
+
+
+def _fit(prepared: Prepared, folder: Path, *, data_folder: Path, mirror: Path | None, progress: bool) -> None:
+    """Fit in this process, or in as many as the run asks for."""
+    run = prepared.run
+    try:
+        if started_by() is not None or run.devices == 1:
+            result = work(prepared, folder, progress=progress)
+            stopped = result.stopped if result.interrupted else None
+        else:
+            payload = payload_of(prepared, data_folder=data_folder, mirror=mirror, folder=folder, progress=progress)
+            run_on_ranks("zoo.workflows.worker:fit_job", payload, world=run.devices, threads=run.threads)
+            stopped = None if fitted(prepared, folder) else "a signal to its processes"
+    except SignalledError as signalled:
+        stopped = signalled.name
+    if stopped is not None:
+        raise StoppedError(
+            f"stopped by {stopped}; everything up to then is saved, and no bundle was written. Go on with: "
+            f"zoo train --resume --out {folder}"
+        )
+
+
+def _finish(prepared: Prepared, folder: Path, baselines: list[str], started: float, say: Any) -> None:
+    """Write what a finished fit leaves behind."""
+    found = fitted(prepared, folder)
+    if found is None:
+        raise ZooError(f"{folder / CHECKPOINT} is gone. Start a new run with another --out.")
+    result, raw = found
     train_seconds = time.monotonic() - started
     say(f"{result.steps} steps in {train_seconds:.0f} s ({result.stopped}); weights: {result.selected}")
     if baselines:
         say(f"baselines: {', '.join(baselines)}")
     compared = timed_baselines(prepared, baselines)
-    metrics = finalise(prepared, result, folder, compared, train_seconds)
+    finalise(prepared, result, raw, folder=folder, compared=compared, seconds=train_seconds)
+    (folder / OUTPUTS).unlink()
+
+
+def finished_run(folder: Path) -> Run:
+    """Return the run that a folder with a result holds."""
+    found = json.loads((folder / "result.json").read_text())["metrics"]
+    metrics = {name: {m: ScoreInfo.model_validate(s) for m, s in scores.items()} for name, scores in found.items()}
     return Run(folder, folder / "bundle", metrics)
-
-
-def _check_out(out: Path, *, fresh: bool) -> None:
-    """Raise before any work is done if the run folder cannot be made."""
-    if fresh and out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise InputError(f"--out {out} exists and is not empty. Choose another folder, or remove it.")
-    parent = next(p for p in (out, *out.absolute().parents) if p.exists())
-    if not parent.is_dir() or not os.access(parent, os.W_OK):
-        raise InputError(f"--out {out}: {parent} is no folder that can be written to. Choose another place.")
-
-
-def _claim(folder: Path) -> None:
-    """Make the run folder this run's own: of two runs at once, the second is refused."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "run.json").open("x").close()
-    except FileExistsError as error:
-        raise InputError(f"{folder} belongs to another run by now. Choose another folder with --out.") from error
-    except OSError as error:
-        raise disk_error(error, folder) from error
-
-
-def _write_start(folder: Path, prepared: Prepared) -> None:
-    write_atomic(folder / "run.json", json.dumps(prepared.run.model_dump(mode="json"), indent=1).encode())
-    prepared.split.write(folder / "split.csv", prepared.data.records)
-    rows = prepared.data.records.report.to_rows()
-    if rows:
-        text = csv_text(list(rows[0]), [list(r.values()) for r in rows])
-        write_atomic(folder / "rows.csv", text.encode())
 
 
 def _describe(prepared: Prepared, folder: Path, say: Any) -> None:
@@ -212,19 +314,22 @@ def _describe(prepared: Prepared, folder: Path, say: Any) -> None:
     for line in describe_groups(make_optimizer(prepared.module.network, run.train)):
         say(f"  {line}")
     steps = len(prepared.datamodule.train_loader)
-    say(f"{run.train.epochs} epochs of {steps} steps, {run.train.batch_size} items each → {folder}")
+    say(f"{run.train.epochs} epochs of {steps} steps, {run.train.batch_size} items each{_division(run)} → {folder}")
 
 
-def _new_folder(run: RunSpec, architecture: str) -> Path:
-    base = Path("runs") / f"{run.task.name}-{architecture}-seed{run.seed}"
-    folder, number = base, 2
-    while folder.exists():
-        folder, number = base.with_name(f"{base.name}-{number}"), number + 1
-    return folder
+def _division(run: RunSpec) -> str:
+    """Say how a step's items are divided over processes and microbatches."""
+    world, pieces = max(ranks(), run.devices), run.train.microbatches
+    if world * pieces == 1:
+        return ""
+    size = -(-run.train.batch_size // (world * pieces))
+    over = [f"{world} processes"] * (world > 1) + [f"{pieces} microbatches"] * (pieces > 1)
+    return f" ({' x '.join(over)} of at most {size})"
 
 
-def _threads() -> int:
-    return max(1, int(os.environ.get("OMP_NUM_THREADS") or 0) or torch.get_num_threads())
+def _threads(devices: int | None) -> int:
+    """Return the threads of each process where nobody asks for a number."""
+    return max(1, (int(os.environ.get("OMP_NUM_THREADS") or 0) or torch.get_num_threads()) // max(1, devices or 1))
 
 
 def _say(line: str) -> None:
@@ -238,27 +343,42 @@ def _silent(line: str) -> None:
 
 def train_command(args: argparse.Namespace) -> int:
     """Train, print the model beside its baselines, and say what to type next."""
-    spec, dataset, notes, catalog = _what(
-        args.task,
-        args.data,
-        targets=args.target or [],
-        kind=args.kind,
-        input_column=args.input,
-        includes=args.include,
-    )
-    run = resolve(
-        spec,
-        dataset,
-        threads=_threads(),
-        config=args.config,
-        flags=flags_from(vars(args)),
-        sets=args.set or [],
-        data_file=None if args.data is None else str(args.data.resolve()),
-    )
+    notes: list[str] = []
+    if args.task is None and args.data is None:
+        given = {**flags_from(vars(args)), **{s.key: s.value for s in map(of_set, args.set)}}
+        run, catalog = _again(args.out, given), Catalog(args.include)
+    else:
+        spec, dataset, notes, catalog = _what(
+            args.task,
+            args.data,
+            targets=args.target or [],
+            kind=args.kind,
+            input_column=args.input,
+            includes=args.include,
+        )
+        run = resolve(
+            spec,
+            dataset,
+            threads=_threads(args.devices),
+            config=args.config,
+            flags=flags_from(vars(args)),
+            sets=args.set or [],
+            data_file=None if args.data is None else str(args.data.resolve()),
+        )
     if args.print_config:
         sys.stdout.write(format_config(run))
         return 0
-    done = execute(run, catalog, out=args.out, mirror=mirror_dir(args.mirror), progress=not args.quiet, notes=notes)
+    done = execute(
+        run,
+        catalog,
+        out=args.out,
+        mirror=mirror_dir(args.mirror),
+        progress=not args.quiet,
+        notes=notes,
+        resume=args.resume,
+    )
+    if not is_writer():
+        return 0
     if args.json:
         print_json(json.loads((done.folder / "result.json").read_text()))
         return 0

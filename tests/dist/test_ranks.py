@@ -11,6 +11,7 @@ import torch
 from zoo.core.launch import WorkerError, run_on_ranks
 from zoo.core.resume import read_checkpoint
 
+CASES = json.loads((Path(__file__).parents[1] / "oracles" / "masked_loss.json").read_text())["cases"]
 JOBS = str(Path(__file__).parent / "jobs.py")
 OPTIONS = {"n": 60, "epochs": 4, "batch_size": 8, "lr": 1e-3, "select": "last"}
 
@@ -24,6 +25,16 @@ def trained(folder, world, **options):
     folder.mkdir()
     run_on_ranks(f"{JOBS}:train_toy", {"folder": str(folder), "options": {**OPTIONS, **options}}, world=world)
     return weights(folder)
+
+
+def test_every_case_of_the_oracle_in_as_many_processes_as_it_has_ranks(tmp_path):
+    done = []
+    for world in (1, 2, 4):
+        run_on_ranks(f"{JOBS}:oracle", {"folder": str(tmp_path)}, world=world)
+        said = [json.loads((tmp_path / f"oracle-{r}-of-{world}.json").read_text()) for r in range(world)]
+        assert all(names == said[0] for names in said)
+        done += said[0]
+    assert sorted(done) == sorted(case["name"] for case in CASES)
 
 
 @pytest.fixture(scope="module")

@@ -11,10 +11,13 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "core"))
 from oracle_case import CASES, check, run
 from toy import toy
 
-from zoo.core.evaluation import raw_outputs
-from zoo.core.fit import fit, make_trainer
+from zoo.core.evaluation import make_outcome, raw_outputs, select_labels, to_predictions
+from zoo.core.fit import finish, fit, make_trainer
+from zoo.core.metrics import score
 from zoo.core.ranks import rank, ranks
 from zoo.core.resume import SaveEvery, read_checkpoint
+from zoo.workflows.build import prepare
+from zoo.workflows.runfolder import stored_run
 
 
 def train_toy(payload):
@@ -62,3 +65,25 @@ def oracle(payload):
             check(case, *run(case, rank=rank()))
             done.append(case["name"])
     (Path(payload["folder"]) / f"oracle-{rank()}-of-{ranks()}.json").write_text(json.dumps(done))
+
+
+def evaluate_saved(payload):
+    """Score the model that a run saved on its training part (uneven), spread over the ranks."""
+    folder = Path(payload["folder"])
+    run = stored_run(folder)
+    prepared = prepare(run, folder=Path(run.data_file).parent)
+    finish(prepared.module, read_checkpoint(folder / "last.ckpt"))
+    for rows in payload["rows"]:
+        index = prepared.parts[payload["part"]][:rows]
+        raw = raw_outputs(prepared.module.network, prepared.datamodule.loader(index), torch.device("cpu"))
+        outcomes = [
+            make_outcome(
+                t,
+                to_predictions(t, prepared.scalers[t.name], raw[t.name]),
+                select_labels(prepared.data.records.labels[t.name], index),
+            )
+            for t in run.task.targets
+        ]
+        scores = {m.name: score(m.name, outcomes).model_dump() for m in run.task.metrics}
+        out = Path(payload["out"]) / f"scores-{rows}-{rank()}-of-{ranks()}.json"
+        out.write_text(json.dumps(scores))

@@ -33,13 +33,19 @@ def membership(*, gpu: bool) -> Iterator[None]:
         yield
         return
     if starter == "srun":
-        slurm = SLURMEnvironment(auto_requeue=False)
-        os.environ.setdefault("MASTER_ADDR", slurm.main_address)
-        os.environ.setdefault("MASTER_PORT", str(slurm.main_port))
-        os.environ["RANK"], os.environ["WORLD_SIZE"] = str(slurm.global_rank()), str(slurm.world_size())
-        os.environ["LOCAL_RANK"] = str(slurm.local_rank())
+        _translate_slurm()
     with process_group(gpu=gpu):
         yield
+
+
+def _translate_slurm() -> None:
+    """Set torchrun's variables from those of a SLURM step; a port follows from the job's number."""
+    given = os.environ
+    nodes = given.get("SLURM_STEP_NODELIST") or given.get("SLURM_NODELIST", "localhost")
+    given.setdefault("MASTER_ADDR", SLURMEnvironment.resolve_root_node_address(nodes))
+    given.setdefault("MASTER_PORT", str(15000 + int(given.get("SLURM_JOB_ID", "0")) % 10000))
+    given["RANK"], given["WORLD_SIZE"] = given["SLURM_PROCID"], given["SLURM_STEP_NUM_TASKS"]
+    given["LOCAL_RANK"] = given.get("SLURM_LOCALID", "0")
 
 
 def is_writer() -> bool:

@@ -55,8 +55,8 @@ def resume(case: Case, meter: Meter) -> None:
             meter.bits(resumed_network[name], tensor, f"the selected weights, {name}")
         want, got = (dict(_leaves(read_checkpoint(folder / NAME))) for folder in (whole, stopped))
         _compare(got, want, meter)
-        if (stopped / "metrics.csv").read_bytes() != (whole / "metrics.csv").read_bytes():
-            raise RungError("metrics.csv of the resumed fit differs")
+        rows, expected = ((folder / "metrics.csv").read_text().splitlines() for folder in (stopped, whole))
+        meter.add(float(rows != expected), 0.0, "rows of metrics.csv")
 
 
 def _batch_size(n: int) -> int:

@@ -25,9 +25,9 @@ def still(network: nn.Module) -> None:
     """
     for module in network.modules():
         if isinstance(module, nn.modules.dropout._DropoutNd):  # noqa: SLF001 - the common base of all of them
-            module.p = 0.0  # type: ignore[assignment]
+            module.p = 0.0
         elif isinstance(getattr(module, "dropout", None), float):
-            module.dropout = 0.0
+            module.dropout = 0.0  # type: ignore[assignment]
 
 
 def is_random(module: ZooModule, batch: Batch) -> bool:

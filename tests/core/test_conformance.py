@@ -94,7 +94,7 @@ def test_what_another_rank_says_reaches_the_report():
 
 
 def test_what_cannot_be_imported_is_skipped_with_the_remedy():
-    rung = one(Case("nameless", lambda **train: make(**train)), 9)
+    rung = one(Case("nameless", lambda **train: make(None, **train)), 9)
     assert rung.status == "skip"
     assert "write it as a function at the top of a .py file" in rung.reason
 
@@ -223,7 +223,7 @@ def test_the_meter_keeps_what_came_closest_to_its_tolerance():
     only = Meter()
     only.close(float("nan"), 1.0, 1.0, "one NaN")
     assert only.worst == (float("inf"), 1.0, "one NaN")
-    with pytest.raises(RungError, match="float32 instead of torch.float64"):
+    with pytest.raises(RungError, match=r"float32 instead of torch\.float64"):
         meter.bits(torch.zeros(1), torch.zeros(1).double(), "types")
     with pytest.raises(RungError, match=r"shape \(1,\) instead of \(2,\)"):
         meter.close(torch.zeros(1), torch.zeros(2), 1.0, "shapes")

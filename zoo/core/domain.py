@@ -88,6 +88,10 @@ class Domain:
     default_recipe: Recipe = field(default_factory=Recipe)
     default_baselines: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """By target kind: the baselines that a run on a user's own file is compared with."""
+    equivalents: Mapping[str, str] = field(default_factory=dict)
+    """What no prediction may depend on (at a node level: but for the order of the nodes). ``input``:
+    ``"module:function"`` from a raw input and a seed to another way to write it; ``items``: from the items and a seed
+    to the same items with their nodes in another order."""
 
 
 def load_object(path: str) -> Any:

@@ -38,4 +38,8 @@ DOMAIN = Domain(
         "binary": ("majority", "lightgbm"),
         "multiclass": ("majority", "lightgbm"),
     },
+    equivalents={
+        "input": "zoo.molecules.equivalents:random_smiles",
+        "items": "zoo.molecules.equivalents:permuted",
+    },
 )

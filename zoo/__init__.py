@@ -15,6 +15,7 @@ _PUBLIC = {
     "evaluate": "zoo.workflows.evaluate",
     "predict": "zoo.workflows.predict",
     "load": "zoo.workflows.predict",
+    "verify": "zoo.workflows.verify",
     "list_tasks": "zoo.workflows.catalog",
     "list_datasets": "zoo.workflows.catalog",
     "list_models": "zoo.workflows.catalog",

@@ -165,6 +165,23 @@ def _predict_arguments(parser: argparse.ArgumentParser) -> None:
     _device_arguments(parser)
 
 
+def _verify_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="TASK|BUNDLE", help="a task by name, or a trained model: its folder or name")
+    parser.add_argument("--model", metavar="ARCH", help="architecture of a task; default: the task's own")
+    parser.add_argument(
+        "--rung",
+        type=int,
+        action="append",
+        choices=range(1, 11),
+        metavar="N",
+        help="only this rung; repeat for several",
+    )
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="one setting of a task, as train.lr=0.001"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
 def _device_arguments(parser: argparse._ActionsContainer) -> None:
     parser.add_argument("--device", choices=("auto", "cpu", "gpu"), help="default: auto")
     parser.add_argument("--threads", type=int, metavar="N", help="threads on the CPU")
@@ -187,6 +204,11 @@ VERBS: dict[str, _Verb] = {
     "evaluate": _Verb("score a trained model", "zoo.workflows.evaluate:evaluate_command", _evaluate_arguments),
     "predict": _Verb(
         "predict a file with a trained model", "zoo.workflows.predict:predict_command", _predict_arguments
+    ),
+    "verify": _Verb(
+        "prove that a task's model, or a trained one, keeps the contract",
+        "zoo.workflows.verify:verify_command",
+        _verify_arguments,
     ),
 }
 

@@ -88,7 +88,7 @@ class AttentiveFP(nn.Module):
 
     def _molecules(self, x: Tensor, graph: MolGraph) -> Tensor:
         membership = torch.stack([torch.arange(len(x), device=x.device), graph.molecule])
-        out = self.sum(x.double(), graph).relu()
+        out: Tensor = self.sum(x.double(), graph).relu()
         for _ in range(self.steps):
             message = self.dropout(F.elu(self.molecule_conv((x, out.to(x.dtype)), membership)))
             out = F.relu(_exact_update(self.molecule_gru, message, out))

@@ -1,0 +1,308 @@
+"""Cases for the conformance kit: a task, or a bundle, on a few rows in a folder of their own."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor, nn
+
+from zoo.core.bundle import read_example, read_spec, read_weights
+from zoo.core.cache import featurise
+from zoo.core.conformance.case import Case, RungError
+from zoo.core.datamodule import DataSource, ZooDataModule
+from zoo.core.domain import get_domain, load_object
+from zoo.core.evaluation import raw_outputs
+from zoo.core.files import csv_text
+from zoo.core.fit import FitResult
+from zoo.core.labels import parse_labels
+from zoo.core.module import ZooModule
+from zoo.core.scalers import scale_features, scale_labels
+from zoo.core.table import Table
+from zoo.errors import DataError, InputError, did_you_mean
+from zoo.resources import sha256_of
+from zoo.specs.catalog import Catalog
+from zoo.specs.dataset import DatasetSpec, FileSpec
+from zoo.specs.model import ModelSpec
+from zoo.specs.resolve import resolve
+from zoo.specs.run import RunSpec
+from zoo.specs.task import ModelChoice, SplitSpec, TaskSpec, TrainSpec
+from zoo.workflows.build import Prepared, folder_of, prepare, read_dataset, scaled_features
+from zoo.workflows.finalise import finalise
+from zoo.workflows.load import check_example, find_bundle, load_bundle
+from zoo.workflows.madeup import labelled_examples
+from zoo.workflows.runfolder import stored_run
+
+ROWS = 96
+"""Rows of a task that are used, and some more where classes are rare."""
+_OF_CLASS = 6
+_ITEMS = 8
+_FILE = "rows.csv"
+_FRACTIONS = {"train": 0.7, "val": 0.15, "test": 0.15}
+
+
+@contextlib.contextmanager
+def case_of(
+    name: str,
+    *,
+    model: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    sets: Sequence[str] = (),
+    includes: Sequence[Path] = (),
+    mirror: Path | None = None,
+) -> Iterator[Case]:
+    """Yield the case of a task by name, or of a bundle; its rows stand in a temporary folder until the end.
+
+    Parameters
+    ----------
+    name
+        A task, a zoo model, a bundle or a run folder.
+    model, settings, sets
+        Architecture and settings of a task, as ``zoo train`` takes them.
+    includes, mirror
+        Folders with more tasks and data sets, and one with copies of files that have a url.
+
+    Raises
+    ------
+    InputError
+        If there is no such task or bundle, or a bundle is given settings.
+    """
+    catalog = Catalog(includes)
+    threads = torch.get_num_threads()
+    with tempfile.TemporaryDirectory(prefix="zoo-verify-") as place:
+        folder = Path(place)
+        if name in catalog.names("task") and not (Path(name) / "config.json").is_file():
+            task = catalog.task(name)
+            flags = {**({} if model is None else {"model.architecture": model}), **(settings or {})}
+            run = resolve(task, catalog.dataset(task.dataset), threads=threads, flags=flags, sets=sets)
+            small = Small(_few_rows(run, folder_of(run, catalog), folder, mirror), folder)
+        else:
+            if model is not None or settings or sets:
+                raise InputError(f"--model and --set go with a task; {name} is a model that was made with its own.")
+            small = _of_bundle(_bundle(name, catalog, includes), catalog, folder, mirror, threads)
+        yield small.drawn().case(name)
+
+
+def _bundle(name: str, catalog: Catalog, includes: Sequence[Path]) -> Path:
+    known = [*catalog.names("task"), *catalog.names("model")]
+    if name not in known and not Path(name).exists():
+        raise InputError(
+            f"no task and no model {name!r}.{did_you_mean(name, known)} Give a task (`zoo list tasks`), a zoo model "
+            "(`zoo list models`), or the folder of a bundle."
+        )
+    return find_bundle(name, list(includes))
+
+
+def _of_bundle(bundle: Path, catalog: Catalog, folder: Path, mirror: Path | None, threads: int) -> Small:
+    """Return a bundle on rows of the data it was trained on, or else on its examples with made-up labels."""
+    spec = read_spec(bundle)
+    run = stored_run(bundle.parent)
+    if run is not None and run.data_file is not None:
+        path = Path(run.data_file)
+        if not path.is_file() or sha256_of(path) != run.dataset.files[0].sha256:
+            run = None
+    elif spec.provenance.task in catalog.names("task"):
+        task = catalog.task(spec.provenance.task)
+        run = resolve(task, catalog.dataset(task.dataset), threads=threads)
+    if run is not None:
+        run = _few_rows(_as_trained(run, spec), folder_of(run, catalog), folder, mirror)
+    else:
+        task, dataset = labelled_examples(load_bundle(bundle, device="cpu"), bundle, folder / _FILE)
+        run = _as_trained(resolve(task, dataset, threads=threads), spec)
+    return Small(run, folder, bundle)
+
+
+def _as_trained(run: RunSpec, spec: ModelSpec) -> RunSpec:
+    """Return a run with the targets, the architecture and the featuriser of a bundle."""
+    architecture = spec.architecture
+    model = ModelChoice(
+        architecture=architecture.name,
+        hparams={**architecture.hparams, **architecture.head},
+        featuriser=spec.featuriser.options,
+    )
+    train = run.train.model_copy(update={"precision": "64" if spec.dtype == "float64" else "32"})
+    task = run.task.model_copy(update={"targets": spec.targets})
+    return run.model_copy(update={"task": task, "model": model, "train": train})
+
+
+def _few_rows(run: RunSpec, data_folder: Path, folder: Path, mirror: Path | None) -> RunSpec:
+    """Write some rows of a run's data to a file, and return the run on them."""
+    table, _ = read_dataset(run.dataset, data_folder, mirror)
+    rows = _choose(table, run.task, run.dataset)
+    cells = table.frame.iloc[rows].to_numpy().tolist()
+    path = folder / _FILE
+    path.write_text(csv_text(table.columns, cells))
+    file = FileSpec(name=_FILE, sha256=sha256_of(path), bytes=path.stat().st_size, rows=len(rows))
+    split = SplitSpec(method="random", fractions=_FRACTIONS)  # type: ignore[arg-type]
+    return run.model_copy(
+        update={
+            "dataset": run.dataset.model_copy(update={"files": [file]}),
+            "task": run.task.model_copy(update={"split": split}),
+            "data_file": None,
+            "budget_seconds": None,
+            "on_invalid": "skip",
+        }
+    )
+
+
+def _choose(table: Table, task: TaskSpec, dataset: DatasetSpec) -> list[int]:
+    """Return some rows: a random sample, a few of every class of every target, and the longest input."""
+    order = np.random.default_rng(0).permutation(len(table))
+    chosen = set(order[:ROWS].tolist())
+    node_levels = {c.name for c in dataset.columns if c.kind == "list"}
+    for target in task.targets:
+        if target.kind not in ("binary", "multiclass") or target.source in node_levels:
+            continue
+        parsed = parse_labels(table.column(target.source), target, table)
+        values, mask = parsed.values.reshape(-1)[order], parsed.mask.reshape(-1)[order]
+        for label in np.unique(values[mask]):
+            chosen |= set(order[(values == label) & mask][:_OF_CLASS].tolist())
+    lengths = [len(text) for text in table.column(dataset.by_role("input")[0].name)]
+    return sorted(chosen | {int(np.argmax(lengths))})
+
+
+@dataclass(frozen=True)
+class Small:
+    """A run on a few rows in a folder of its own, and the bundle whose weights it starts from, if any."""
+
+    run: RunSpec
+    folder: Path
+    bundle: Path | None = None
+
+    def prepared(self, **train: Any) -> Prepared:
+        """Build the run anew, with other values for some of its training settings."""
+        settings = TrainSpec.model_validate({**self.run.train.model_dump(), **train})
+        prepared = prepare(self.run.model_copy(update={"train": settings}), folder=self.folder)
+        if self.bundle is not None:
+            _take_over(prepared, self.bundle)
+        return prepared
+
+    def drawn(self) -> Small:
+        """Return the run with the first split seed whose training part can be learnt from."""
+        for seed in range(10):
+            found = replace(self, run=self.run.model_copy(update={"split_seed": seed}))
+            try:
+                found.prepared()
+            except DataError:
+                continue
+            return found
+        self.prepared()
+        return self
+
+    def case(self, name: str) -> Case:
+        """Return the case."""
+        return Case(
+            name,
+            make,
+            options={
+                "run": json.loads(self.run.model_dump_json()),
+                "folder": str(self.folder),
+                "bundle": None if self.bundle is None else str(self.bundle.resolve()),
+            },
+            symmetry=self.equivalents if get_domain(self.run.task.domain).equivalents else None,
+            reload=self.reload,
+            examples=None if self.bundle is None else self.examples,
+        )
+
+    def reload(self, module: ZooModule, folder: Path) -> nn.Module:
+        """Finish a run with the module's weights, load its bundle and have it reproduce its own example."""
+        prepared = self.prepared(precision=module.train_spec.precision)
+        prepared.module.network.load_state_dict(module.network.state_dict())
+        test = prepared.datamodule.loader(prepared.parts["test"])
+        raw = raw_outputs(prepared.module.network, test, torch.device("cpu"))
+        result = FitResult(0, 0, "last", "finished")
+        finalise(prepared, result, raw, folder=folder, compared={}, seconds=0.0)
+        model = load_bundle(folder / "bundle", device="cpu")
+        check_example(folder / "bundle", model, tolerance=1e-5)
+        return model.network
+
+    def examples(self) -> list[tuple[Tensor, Tensor]]:
+        """Return what the bundle predicts for its examples, and what it says it does."""
+        bundle = self.bundle or self.folder
+        example, model = read_example(bundle), load_bundle(bundle, device="cpu")
+        got = model.predict(pd.DataFrame(example["inputs"]), input_column=model.spec.input_column)
+        return [_numbers(got[name].tolist(), want) for name, want in example["outputs"].items()]
+
+    def equivalents(self, module: ZooModule, data: ZooDataModule) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield outputs for items whose input is written otherwise, or whose nodes stand otherwise, and the usual."""
+        prepared = self.prepared(precision="64")
+        records, domain = prepared.data.records, prepared.data.domain
+        index = np.unique(np.append(data.parts["train"][:_ITEMS], int(np.argmax(records.items.size()))))
+        items, inputs = records.items.subset(index), [records.inputs[i] for i in index]
+        want = _sorted_outputs(prepared, module, items, index)
+        for seed in (0, 1):
+            for kind, path in domain.equivalents.items():
+                change = load_object(path)
+                if kind == "items":
+                    other = change(items, seed)
+                else:
+                    texts = [change(text, seed) for text in inputs]
+                    found = featurise(domain, texts, prepared.data.options, cache=False)
+                    if found.problems:
+                        problem = found.problems[0]
+                        raise RungError(f"{inputs[problem.row]!r} written as {problem.value!r}: {problem.reason}")
+                    other = found.items
+                yield from zip(_sorted_outputs(prepared, module, other, index), want, strict=True)
+
+
+def make(run: dict[str, Any], folder: str, bundle: str | None, **train: Any) -> tuple[ZooModule, ZooDataModule]:
+    """Return module and data of a small run that is given as plain values."""
+    small = Small(RunSpec.model_validate(run), Path(folder), None if bundle is None else Path(bundle))
+    prepared = small.prepared(**train)
+    return prepared.module, prepared.datamodule
+
+
+def _take_over(prepared: Prepared, bundle: Path) -> None:
+    """Put a bundle's weights and scalers in place of those of a fresh run."""
+    spec, module = read_spec(bundle), prepared.module
+    own = module.network.state_dict()
+    weights = read_weights(bundle)
+    module.network.load_state_dict({n: w.to(own[n].dtype) if n in own else w for n, w in weights.items()})
+    source, records = prepared.datamodule.source, prepared.data.records
+    prepared.scalers = module.scalers = spec.scalers
+    source.labels = {n: scale_labels(spec.scalers[n], labels) for n, labels in records.labels.items()}
+    if spec.features is not None:
+        prepared.feature_scaler = spec.features
+        source.features = scaled_features(records, spec.features)
+
+
+def _sorted_outputs(prepared: Prepared, module: ZooModule, items: Any, index: np.ndarray) -> list[Tensor]:
+    """Return every target's outputs; those of an item's nodes are sorted, for their order may differ."""
+    values = [v for v in (items.features, prepared.data.records.features) if v is not None]
+    if prepared.data.records.features is not None:
+        values[-1] = values[-1][index]
+    scaler = prepared.feature_scaler
+    features = None if scaler is None else scale_features(scaler, np.concatenate(values, axis=1))
+    source = DataSource(items, np.arange(len(index)), {}, features, torch.float64)
+    outputs = module(source.batch(np.arange(len(index))))
+    found = []
+    for target in prepared.run.task.targets:
+        rows = outputs[target.name]
+        if target.level != prepared.data.domain.item_level:
+            sizes = np.diff(items.node_ptr(target.level)).tolist()
+            rows = torch.cat([piece.sort(dim=0).values for piece in torch.split(rows, sizes)])
+        found.append(rows)
+    return found
+
+
+def _numbers(got: Sequence[Any], want: Sequence[Any]) -> tuple[Tensor, Tensor]:
+    """Return two columns of predictions as numbers; texts become 0 and 1, for equal and not."""
+    pairs: list[tuple[float, float]] = []
+    for a, b in zip(got, want, strict=True):
+        if isinstance(a, str) and a.startswith("["):
+            lists = (json.loads(a), json.loads(b))
+            pairs += [tuple(float("nan") if v is None else float(v) for v in p) for p in zip(*lists, strict=True)]  # type: ignore[misc]
+        elif isinstance(a, float) and isinstance(b, float | int):
+            pairs.append((a, float(b)))
+        else:
+            pairs.append((float(a != b), 0.0))
+    columns = torch.tensor(pairs, dtype=torch.float64).reshape(-1, 2)
+    return columns[:, 0], columns[:, 1]

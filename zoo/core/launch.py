@@ -26,7 +26,7 @@ from typing import Any
 
 import torch
 from torch import distributed
-from torch.distributed.elastic.multiprocessing import SignalException
+from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
@@ -84,6 +84,7 @@ def run_on_ranks(function: str, payload: Mapping[str, Any], *, world: int, threa
             rdzv_endpoint="localhost:0",
             local_addr="localhost",
             max_restarts=0,
+            logs_specs=DefaultLogsSpecs(log_dir=folder),
         )
         try:
             with _warning_passed_on(Path(folder)):

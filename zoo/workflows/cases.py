@@ -83,12 +83,12 @@ def case_of(
             task = catalog.task(name)
             flags = {**({} if model is None else {"model.architecture": model}), **(settings or {})}
             run = resolve(task, catalog.dataset(task.dataset), threads=threads, flags=flags, sets=sets)
-            small = Small(_few_rows(run, folder_of(run, catalog), folder, mirror), folder)
+            small = Small(name, _few_rows(run, folder_of(run, catalog), folder, mirror), folder)
         else:
             if model is not None or settings or sets:
                 raise InputError(f"--model and --set go with a task; {name} is a model that was made with its own.")
             small = _of_bundle(_bundle(name, catalog, includes), catalog, folder, mirror, threads)
-        yield small.drawn().case(name)
+        yield small.drawn().case()
 
 
 def _bundle(name: str, catalog: Catalog, includes: Sequence[Path]) -> Path:
@@ -114,10 +114,10 @@ def _of_bundle(bundle: Path, catalog: Catalog, folder: Path, mirror: Path | None
         run = resolve(task, catalog.dataset(task.dataset), threads=threads)
     if run is not None:
         run = _few_rows(_as_trained(run, spec), folder_of(run, catalog), folder, mirror)
-    else:
-        task, dataset = labelled_examples(load_bundle(bundle, device="cpu"), bundle, folder / _FILE)
-        run = _as_trained(resolve(task, dataset, threads=threads), spec)
-    return Small(run, folder, bundle)
+        return Small(spec.name, run, folder, bundle)
+    task, dataset = labelled_examples(load_bundle(bundle, device="cpu"), bundle, folder / _FILE)
+    run = _as_trained(resolve(task, dataset, threads=threads), spec)
+    return Small(spec.name, run, folder, bundle, made_up=True)
 
 
 def _as_trained(run: RunSpec, spec: ModelSpec) -> RunSpec:
@@ -149,6 +149,7 @@ def _few_rows(run: RunSpec, data_folder: Path, folder: Path, mirror: Path | None
             "data_file": None,
             "budget_seconds": None,
             "on_invalid": "skip",
+            "threads": torch.get_num_threads(),
         }
     )
 
@@ -173,9 +174,12 @@ def _choose(table: Table, task: TaskSpec, dataset: DatasetSpec) -> list[int]:
 class Small:
     """A run on a few rows in a folder of its own, and the bundle whose weights it starts from, if any."""
 
+    name: str
     run: RunSpec
     folder: Path
     bundle: Path | None = None
+    made_up: bool = False
+    """Whether the rows are a bundle's examples with labels that nobody measured."""
 
     def prepared(self, **train: Any) -> Prepared:
         """Build the run anew, with other values for some of its training settings."""
@@ -197,10 +201,13 @@ class Small:
         self.prepared()
         return self
 
-    def case(self, name: str) -> Case:
+    def case(self) -> Case:
         """Return the case."""
+        dataset = self.run.dataset
+        rows = f"{dataset.files[0].rows} rows of {dataset.name}"
+        on = "its examples with made-up labels, for its data are not at hand" if self.made_up else rows
         return Case(
-            name,
+            f"{self.name} on {on}",
             make,
             options={
                 "run": json.loads(self.run.model_dump_json()),
@@ -255,7 +262,7 @@ class Small:
 
 def make(run: dict[str, Any], folder: str, bundle: str | None, **train: Any) -> tuple[ZooModule, ZooDataModule]:
     """Return module and data of a small run that is given as plain values."""
-    small = Small(RunSpec.model_validate(run), Path(folder), None if bundle is None else Path(bundle))
+    small = Small("", RunSpec.model_validate(run), Path(folder), None if bundle is None else Path(bundle))
     prepared = small.prepared(**train)
     return prepared.module, prepared.datamodule
 

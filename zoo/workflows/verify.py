@@ -67,7 +67,7 @@ def verify_command(args: argparse.Namespace) -> int:
     if args.json:
         print_json([rung.to_json() for rung in found])
     else:
-        _print(args.name, found)
+        _print(case.name, found)
     return int(any(rung.status == "fail" for rung in found))
 
 
@@ -86,7 +86,7 @@ def _progress(total: int) -> Callable[[Rung], None]:
 
 def _print(name: str, found: list[Rung]) -> None:
     rows = [[r.rung, r.name, r.status, r.error, r.tolerance, round(r.seconds, 1)] for r in found]
-    print_table(["rung", "name", "status", "error", "tolerance", "seconds"], rows, f"{name}, verified")
+    print_table(["rung", "name", "status", "error", "tolerance", "seconds"], rows, name)
     for rung in found:
         if rung.reason:
             print_line(f"rung {rung.rung}: {rung.reason}")

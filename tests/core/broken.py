@@ -138,6 +138,14 @@ class Exploding(own.SetNetwork):
         return {name: x * float("inf") for name, x in super().forward(batch).items()}
 
 
+class CoarseInSingle(own.SetNetwork):
+    """Wrong in float32 alone."""
+
+    def forward(self, batch):
+        found = super().forward(batch)
+        return {name: x + 0.1 if x.dtype == torch.float32 else x for name, x in found.items()}
+
+
 class DroppedMask(MaskedLoss):
     """Every element counts in the sum; what is missing stands there as 0."""
 

@@ -111,7 +111,9 @@ def test_a_bundle_whose_data_are_gone_is_verified_on_its_examples(tmp_path, quic
         rows = [f'{s},"{[0.1 * i] * len(s)}",{0.5 * i}' for i, s in enumerate(chains)]
         columns = ["y"]
     (tmp_path / "own.csv").write_text("\n".join(["smiles,y,c", *rows]) + "\n")
-    run = zoo.train(data=tmp_path / "own.csv", target=columns, settings=quick | {"split.method": "random"}, out=tmp_path / "run")
+    run = zoo.train(
+        data=tmp_path / "own.csv", target=columns, settings=quick | {"split.method": "random"}, out=tmp_path / "run"
+    )
     with case_of(str(run.bundle)) as case:
         assert case.name == "own-dmpnn on 40 rows of own"
     (tmp_path / "own.csv").unlink()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 import torch
 
@@ -18,14 +19,14 @@ def device_batch(case: Case, meter: Meter) -> None:
     """Verify that on a GPU, in the case's own precision and in bfloat16, an epoch's loss is that of the CPU."""
     if not torch.cuda.is_available():
         raise SkipRung("torch sees no GPU here")
-    compare_devices(case, meter, "gpu")
-
-
-def compare_devices(case: Case, meter: Meter, device: str) -> None:
-    """Compare an epoch on a device with one in float64 on the CPU."""
     own = case.build()[0].train_spec.precision
+    compare_devices(case, meter, "gpu", [own, "bf16"])
+
+
+def compare_devices(case: Case, meter: Meter, device: str, precisions: Iterable[str]) -> None:
+    """Compare an epoch on a device in some precisions with one in float64 on the CPU."""
     want = _epoch_loss(case, "64", "cpu")
-    for precision in dict.fromkeys((own, "bf16")):
+    for precision in dict.fromkeys(precisions):
         got = _epoch_loss(case, precision, device)
         if not math.isfinite(got):
             raise RungError(f"the loss on the device is {got} in precision {precision}")

@@ -36,6 +36,7 @@ _LEARN_ITEMS = 8
 _LEARN_STEPS = 400
 _LEARN_RATES = (1e-3, 1e-2, 1e-4)
 _LEARNT = 0.05
+_NOTHING = 1e-9
 
 
 def one_batch(case: Case, meter: Meter) -> None:
@@ -169,6 +170,7 @@ def _learn(module: ZooModule, data: ZooDataModule) -> float:
     best = float("inf")
     for _ in range(_LEARN_STEPS):
         loss = float(backward(module, window).loss)
+        start = start if start > _NOTHING else max(loss, _NOTHING)  # every label is 0
         best = min(best, loss / start)
         if best <= _LEARNT:
             break

@@ -10,11 +10,12 @@ import pytest
 import torch
 
 from zoo.core import conformance
-from zoo.core.conformance import Case, check, small_problem, verify
+from zoo.core.conformance import Case, check, continuation, small_problem, verify
 from zoo.core.conformance.accelerator import compare_devices
 from zoo.core.conformance.case import Meter, Rung, RungError, SkipRung, reference
 from zoo.core.conformance.oracle import window_loss
 from zoo.core.conformance.tools import hide_labels
+from zoo.core.module import ZooModule
 from zoo.errors import DivergenceError, InputError
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -78,6 +79,34 @@ def test_what_is_broken_fails_at_its_rung(name, number, reason):
     assert rung.error is None or rung.error > rung.tolerance
     with pytest.raises(AssertionError, match=rf"(?s){name} fails.*rung {number} .*fail.*{reason}"):
         check(broken(name), [number])
+
+
+EMPTY = {
+    "reference": [],
+    "step_losses": [],
+    "best": {"value": None, "epoch": None, "step": None, "weights": None},
+    "averaged": None,
+    "stopping": None,
+    "rows": [],
+}
+
+
+@pytest.mark.parametrize("key", EMPTY)
+def test_a_resume_that_forgets_something_fails(monkeypatch, key):
+    real = continuation.read_checkpoint
+
+    def forgetful(path):
+        state = real(path)
+        # Only what a fit goes on from; what is compared in the end is whole.
+        return {**state, key: EMPTY[key]} if sys._getframe(1).f_code.co_name == "_fit" else state
+
+    monkeypatch.setattr(continuation, "read_checkpoint", forgetful)
+    assert one(Case("right", make), 8).status == "fail"
+
+
+def test_a_fit_whose_random_numbers_go_on_from_the_last_ones_fails(monkeypatch):
+    monkeypatch.setattr(ZooModule, "_reseed", lambda self, batch: None)
+    assert one(Case("right", make), 8).status == "fail"
 
 
 def test_a_mean_of_the_ranks_means_fails_on_two_ranks():

@@ -41,22 +41,30 @@ def resume(case: Case, meter: Meter) -> None:
     windows = -(-case.train_size // _batch_size(case.train_size))
     middle = max(1, windows // 2)
     with tempfile.TemporaryDirectory() as root:
-        whole = Path(root, "whole")
+        whole, stopped, straight = (Path(root, name) for name in ("whole", "stopped", "straight"))
         network, result = _fit(case, whole)
-        stopped = Path(root, "stopped")
-        for stop in (middle, windows + middle):
-            _, part = _fit(case, stopped, stop=stop)
-            if not part.interrupted or part.steps != stop:
-                raise RungError(f"asked to stop at step {stop}, the fit ended at step {part.steps} ({part.stopped})")
+        _stop(case, stopped, middle)
+        _stop(case, stopped, windows + middle)
+        if middle + 1 < windows:
+            # What only the past knows, such as the best weights so far, must be there before a validation renews it.
+            for folder in (stopped, straight):
+                _stop(case, folder, windows + middle + 1)
+            _compare(stopped, straight, meter)
         resumed_network, resumed = _fit(case, stopped)
         if resumed != result:
             raise RungError(f"the resumed fit ended otherwise: {resumed} instead of {result}")
         for name, tensor in network.items():
             meter.bits(resumed_network[name], tensor, f"the selected weights, {name}")
-        want, got = (dict(_leaves(read_checkpoint(folder / NAME))) for folder in (whole, stopped))
-        _compare(got, want, meter)
+        _compare(stopped, whole, meter)
         rows, expected = ((folder / "metrics.csv").read_text().splitlines() for folder in (stopped, whole))
         meter.add(float(rows != expected), 0.0, "rows of metrics.csv")
+
+
+def _stop(case: Case, folder: Path, step: int) -> None:
+    """Fit up to a step."""
+    _, part = _fit(case, folder, stop=step)
+    if not part.interrupted or part.steps != step:
+        raise RungError(f"asked to stop at step {step}, the fit ended at step {part.steps} ({part.stopped})")
 
 
 def _batch_size(n: int) -> int:
@@ -91,7 +99,9 @@ def _leaves(value: Any, where: str = "") -> Iterator[tuple[str, Any]]:
         yield where, value
 
 
-def _compare(got: dict[str, Any], want: dict[str, Any], meter: Meter) -> None:
+def _compare(folder: Path, reference: Path, meter: Meter) -> None:
+    """Ask that two folders have the same checkpoint."""
+    got, want = (dict(_leaves(read_checkpoint(place / NAME))) for place in (folder, reference))
     if got.keys() != want.keys():
         raise RungError(f"the checkpoints differ in {', '.join(sorted(got.keys() ^ want.keys())[:5])}")
     for name, value in want.items():

@@ -1,4 +1,8 @@
-"""Places at which a test can kill the process, as a power cut would: ``ZOO_FAULT=place:n`` ends it at the n-th pass."""
+"""Places at which a test can kill the process, as a power cut would: ``ZOO_FAULT=place:n`` ends it at the n-th pass.
+
+``ZOO_FAULT_SIGNAL=SIGTERM`` sends this process another signal than SIGKILL, and ``ZOO_FAULT_RANK=1`` means that process
+of a job alone.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +13,13 @@ _seen: dict[str, int] = {}
 
 
 def fault(place: str) -> None:
-    """Kill this process with SIGKILL if the environment asks for it at this place; otherwise do nothing."""
+    """Send this process the signal if the environment asks for it at this place; otherwise do nothing."""
     wanted = os.environ.get("ZOO_FAULT")
     if wanted is None:
         return
     name, _, count = wanted.partition(":")
-    if name == place:
+    here = os.environ.get("RANK", "0")
+    if name == place and os.environ.get("ZOO_FAULT_RANK", here) == here:
         _seen[place] = _seen.get(place, 0) + 1
         if _seen[place] == int(count or 1):
-            os.kill(os.getpid(), signal.SIGKILL)
+            os.kill(os.getpid(), getattr(signal, os.environ.get("ZOO_FAULT_SIGNAL", "SIGKILL")))

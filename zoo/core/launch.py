@@ -15,6 +15,7 @@ import os
 import signal
 import sys
 import tempfile
+import threading
 import time
 import traceback
 import uuid
@@ -135,10 +136,13 @@ def _warning_passed_on(folder: Path) -> Iterator[None]:
 def _message(error: ChildFailedError, folder: Path) -> str:
     """Return what the first process that failed had to say; the others fail because it has gone."""
     said = [json.loads(path.read_text()) for path in folder.glob("error-*.json")]
-    if said:
+    silent = set(error.failures) - {report["rank"] for report in said}
+    killed = [rank for rank in silent if error.failures[rank].exitcode == -9]  # SIGKILL
+    if said and not killed:
         first = min(said, key=lambda report: report["time"])
         return f"process {first['rank']} of the job failed: {first['message']}"
-    rank, failure = error.get_first_failure()
+    rank = killed[0] if killed else error.get_first_failure()[0]
+    failure = error.failures[rank]
     how = f"signal {-failure.exitcode}" if failure.exitcode < 0 else f"exit code {failure.exitcode}"
     return f"process {rank} of the job ended without a word ({how}); the system may have run out of memory"
 
@@ -182,6 +186,7 @@ def main(path: str) -> int:
     if hasattr(signal, "SIGUSR1"):
         signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # until the fit listens to it
     (Path(path).parent / f"pid-{os.getpid()}").touch()
+    _end_with_launcher()
     sys.path[:] = list(dict.fromkeys([*job["path"], *sys.path]))
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     try:
@@ -196,6 +201,18 @@ def main(path: str) -> int:
             _report(error, Path(path).parent)
         return 1
     return 0
+
+
+def _end_with_launcher() -> None:
+    """End this process soon after the launcher was killed: it would go on writing beside a resumed run."""
+    launcher = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == launcher:
+            time.sleep(1.0)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _report(error: BaseException, folder: Path) -> None:

@@ -288,9 +288,9 @@ def _finish(prepared: Prepared, folder: Path, baselines: list[str], started: flo
     say(f"{result.steps} steps in {train_seconds:.0f} s ({result.stopped}); weights: {result.selected}")
     if baselines:
         say(f"baselines: {', '.join(baselines)}")
+    (folder / OUTPUTS).unlink()  # made again if need be; a finished run has none, whenever it is killed
     compared = timed_baselines(prepared, baselines)
     finalise(prepared, result, raw, folder=folder, compared=compared, seconds=train_seconds)
-    (folder / OUTPUTS).unlink()
 
 
 def finished_run(folder: Path) -> Run:
@@ -313,7 +313,7 @@ def _describe(prepared: Prepared, folder: Path, say: Any) -> None:
     say(f"model: {prepared.architecture}, {n:,} parameters, seed {run.seed}; {threads}")
     for line in describe_groups(make_optimizer(prepared.module.network, run.train)):
         say(f"  {line}")
-    steps = len(prepared.datamodule.train_loader)
+    steps = prepared.datamodule.train_loader.windows
     say(f"{run.train.epochs} epochs of {steps} steps, {run.train.batch_size} items each{_division(run)} → {folder}")
 
 

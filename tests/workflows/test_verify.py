@@ -15,7 +15,8 @@ from zoo.molecules.dmpnn import DMPNN
 from zoo.specs.catalog import Catalog
 from zoo.specs.target import TargetSpec
 from zoo.workflows import cases
-from zoo.workflows.cases import _choose, case_of
+from zoo.workflows.cases import case_of
+from zoo.workflows.fewrows import ROWS, choose
 
 SMALL = {"model.hparams.width": 32, "model.hparams.head_width": 32}
 ONE_PROCESS = [1, 2, 3, 4, 5, 6, 7, 8]
@@ -145,7 +146,7 @@ def test_rare_classes_and_the_longest_input_are_among_the_rows(tmp_path):
     catalog = Catalog([])
     task, dataset = catalog.task("freesolv"), catalog.dataset("freesolv")
     task = task.model_copy(update={"targets": [TargetSpec(name="y", level="molecule", kind="binary")]})
-    rows = _choose(read_table(tmp_path / "t.csv"), task, dataset)
+    rows = choose(read_table(tmp_path / "t.csv"), task, dataset)
     assert rare - {1234} <= set(rows)
     assert 1234 in rows
-    assert cases.ROWS <= len(rows) <= cases.ROWS + 13
+    assert ROWS <= len(rows) <= ROWS + 13

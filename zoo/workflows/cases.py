@@ -21,32 +21,24 @@ from zoo.core.conformance.case import Case, RungError
 from zoo.core.datamodule import DataSource, ZooDataModule
 from zoo.core.domain import get_domain, load_object
 from zoo.core.evaluation import raw_outputs
-from zoo.core.files import csv_text
 from zoo.core.fit import FitResult
-from zoo.core.labels import parse_labels
 from zoo.core.module import ZooModule
 from zoo.core.scalers import scale_features, scale_labels
-from zoo.core.table import Table
 from zoo.errors import DataError, InputError, did_you_mean
 from zoo.resources import sha256_of
 from zoo.specs.catalog import Catalog
-from zoo.specs.dataset import DatasetSpec, FileSpec
 from zoo.specs.model import ModelSpec
 from zoo.specs.resolve import resolve
 from zoo.specs.run import RunSpec
-from zoo.specs.task import ModelChoice, SplitSpec, TaskSpec, TrainSpec
-from zoo.workflows.build import Prepared, folder_of, prepare, read_dataset, scaled_features
+from zoo.specs.task import ModelChoice, TrainSpec
+from zoo.workflows.build import Prepared, folder_of, prepare, scaled_features
+from zoo.workflows.fewrows import FILE, few_rows
 from zoo.workflows.finalise import finalise
 from zoo.workflows.load import check_example, find_bundle, load_bundle
 from zoo.workflows.madeup import labelled_examples
 from zoo.workflows.runfolder import stored_run
 
-ROWS = 96
-"""Rows of a task that are used, and some more where classes are rare."""
-_OF_CLASS = 6
 _ITEMS = 8
-_FILE = "rows.csv"
-_FRACTIONS = {"train": 0.7, "val": 0.15, "test": 0.15}
 
 
 @contextlib.contextmanager
@@ -83,7 +75,7 @@ def case_of(
             task = catalog.task(name)
             flags = {**({} if model is None else {"model.architecture": model}), **(settings or {})}
             run = resolve(task, catalog.dataset(task.dataset), threads=threads, flags=flags, sets=sets)
-            small = Small(name, _few_rows(run, folder_of(run, catalog), folder, mirror), folder)
+            small = Small(name, few_rows(run, folder_of(run, catalog), folder, mirror), folder)
         else:
             if model is not None or settings or sets:
                 raise InputError(f"--model and --set go with a task; {name} is a model that was made with its own.")
@@ -113,9 +105,9 @@ def _of_bundle(bundle: Path, catalog: Catalog, folder: Path, mirror: Path | None
         task = catalog.task(spec.provenance.task)
         run = resolve(task, catalog.dataset(task.dataset), threads=threads)
     if run is not None:
-        run = _few_rows(_as_trained(run, spec), folder_of(run, catalog), folder, mirror)
+        run = few_rows(_as_trained(run, spec), folder_of(run, catalog), folder, mirror)
         return Small(spec.name, run, folder, bundle)
-    task, dataset = labelled_examples(load_bundle(bundle, device="cpu"), bundle, folder / _FILE)
+    task, dataset = labelled_examples(load_bundle(bundle, device="cpu"), bundle, folder / FILE)
     run = _as_trained(resolve(task, dataset, threads=threads), spec)
     return Small(spec.name, run, folder, bundle, made_up=True)
 
@@ -133,43 +125,6 @@ def _as_trained(run: RunSpec, spec: ModelSpec) -> RunSpec:
     return run.model_copy(update={"task": task, "model": model, "train": train})
 
 
-def _few_rows(run: RunSpec, data_folder: Path, folder: Path, mirror: Path | None) -> RunSpec:
-    """Write some rows of a run's data to a file, and return the run on them."""
-    table, _ = read_dataset(run.dataset, data_folder, mirror)
-    rows = _choose(table, run.task, run.dataset)
-    cells = table.frame.iloc[rows].to_numpy().tolist()
-    path = folder / _FILE
-    path.write_text(csv_text(table.columns, cells))
-    file = FileSpec(name=_FILE, sha256=sha256_of(path), bytes=path.stat().st_size, rows=len(rows))
-    split = SplitSpec(method="random", fractions=_FRACTIONS)  # type: ignore[arg-type]
-    return run.model_copy(
-        update={
-            "dataset": run.dataset.model_copy(update={"files": [file]}),
-            "task": run.task.model_copy(update={"split": split}),
-            "data_file": None,
-            "budget_seconds": None,
-            "on_invalid": "skip",
-            "threads": torch.get_num_threads(),
-        }
-    )
-
-
-def _choose(table: Table, task: TaskSpec, dataset: DatasetSpec) -> list[int]:
-    """Return some rows: a random sample, a few of every class of every target, and the longest input."""
-    order = np.random.default_rng(0).permutation(len(table))
-    chosen = set(order[:ROWS].tolist())
-    node_levels = {c.name for c in dataset.columns if c.kind == "list"}
-    for target in task.targets:
-        if target.kind not in ("binary", "multiclass") or target.source in node_levels:
-            continue
-        parsed = parse_labels(table.column(target.source), target, table)
-        values, mask = parsed.values.reshape(-1)[order], parsed.mask.reshape(-1)[order]
-        for label in np.unique(values[mask]):
-            chosen |= set(order[(values == label) & mask][:_OF_CLASS].tolist())
-    lengths = [len(text) for text in table.column(dataset.by_role("input")[0].name)]
-    return sorted(chosen | {int(np.argmax(lengths))})
-
-
 @dataclass(frozen=True)
 class Small:
     """A run on a few rows in a folder of its own, and the bundle whose weights it starts from, if any."""
@@ -184,7 +139,9 @@ class Small:
     def prepared(self, **train: Any) -> Prepared:
         """Build the run anew, with other values for some of its training settings."""
         settings = TrainSpec.model_validate({**self.run.train.model_dump(), **train})
-        prepared = prepare(self.run.model_copy(update={"train": settings}), folder=self.folder)
+        # As many threads as this process has: those of a rung with several ranks have fewer than the one that asks.
+        run = self.run.model_copy(update={"train": settings, "threads": torch.get_num_threads()})
+        prepared = prepare(run, folder=self.folder)
         if self.bundle is not None:
             _take_over(prepared, self.bundle)
         return prepared

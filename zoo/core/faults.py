@@ -1,7 +1,7 @@
 """Places at which a test can kill the process, as a power cut would: ``ZOO_FAULT=place:n`` ends it at the n-th pass.
 
-``ZOO_FAULT_SIGNAL=SIGTERM`` sends this process another signal than SIGKILL, and ``ZOO_FAULT_RANK=1`` means that process
-of a job alone.
+``ZOO_FAULT_SIGNAL=SIGSTOP`` sends this process another signal than SIGKILL (then several faults, with commas between
+them, make sense), and ``ZOO_FAULT_RANK=1`` means that process of a job alone.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ def fault(place: str) -> None:
     wanted = os.environ.get("ZOO_FAULT")
     if wanted is None:
         return
-    name, _, count = wanted.partition(":")
     here = os.environ.get("RANK", "0")
-    if name == place and os.environ.get("ZOO_FAULT_RANK", here) == here:
+    faults = [one.partition(":") for one in wanted.split(",")]
+    passes = {int(count or 1) for name, _, count in faults if name == place}
+    if passes and os.environ.get("ZOO_FAULT_RANK", here) == here:
         _seen[place] = _seen.get(place, 0) + 1
-        if _seen[place] == int(count or 1):
+        if _seen[place] in passes:
             os.kill(os.getpid(), getattr(signal, os.environ.get("ZOO_FAULT_SIGNAL", "SIGKILL")))

@@ -150,3 +150,14 @@ def test_rare_classes_and_the_longest_input_are_among_the_rows(tmp_path):
     assert rare - {1234} <= set(rows)
     assert 1234 in rows
     assert ROWS <= len(rows) <= ROWS + 13
+
+
+def test_the_number_of_threads_is_left_as_it_was():
+    torch.set_num_threads(2)
+    try:
+        with case_of("freesolv") as case:
+            case.build()
+            assert torch.get_num_threads() == 1
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(1)

@@ -39,6 +39,8 @@ from zoo.workflows.madeup import labelled_examples
 from zoo.workflows.runfolder import stored_run
 
 _ITEMS = 8
+_THREADS = 1
+"""More do not pay on batches of a few items; ``--set threads=N`` asks for them."""
 
 
 @contextlib.contextmanager
@@ -68,19 +70,28 @@ def case_of(
         If there is no such task or bundle, or a bundle is given settings.
     """
     catalog = Catalog(includes)
-    threads = torch.get_num_threads()
-    with tempfile.TemporaryDirectory(prefix="zoo-verify-") as place:
+    with _threads_kept(), tempfile.TemporaryDirectory(prefix="zoo-verify-") as place:
         folder = Path(place)
         if name in catalog.names("task") and not (Path(name) / "config.json").is_file():
             task = catalog.task(name)
             flags = {**({} if model is None else {"model.architecture": model}), **(settings or {})}
-            run = resolve(task, catalog.dataset(task.dataset), threads=threads, flags=flags, sets=sets)
+            run = resolve(task, catalog.dataset(task.dataset), threads=_THREADS, flags=flags, sets=sets)
             small = Small(name, few_rows(run, folder_of(run, catalog), folder, mirror), folder)
         else:
             if model is not None or settings or sets:
                 raise InputError(f"--model and --set go with a task; {name} is a model that was made with its own.")
-            small = _of_bundle(_bundle(name, catalog, includes), catalog, folder, mirror, threads)
+            small = _of_bundle(_bundle(name, catalog, includes), catalog, folder, mirror)
         yield small.drawn().case()
+
+
+@contextlib.contextmanager
+def _threads_kept() -> Iterator[None]:
+    """Put the number of threads back in the end, for every build of a run sets it."""
+    before = torch.get_num_threads()
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _bundle(name: str, catalog: Catalog, includes: Sequence[Path]) -> Path:
@@ -93,7 +104,7 @@ def _bundle(name: str, catalog: Catalog, includes: Sequence[Path]) -> Path:
     return find_bundle(name, list(includes))
 
 
-def _of_bundle(bundle: Path, catalog: Catalog, folder: Path, mirror: Path | None, threads: int) -> Small:
+def _of_bundle(bundle: Path, catalog: Catalog, folder: Path, mirror: Path | None) -> Small:
     """Return a bundle on rows of the data it was trained on, or else on its examples with made-up labels."""
     spec = read_spec(bundle)
     run = stored_run(bundle.parent)
@@ -103,12 +114,12 @@ def _of_bundle(bundle: Path, catalog: Catalog, folder: Path, mirror: Path | None
             run = None
     elif spec.provenance.task in catalog.names("task"):
         task = catalog.task(spec.provenance.task)
-        run = resolve(task, catalog.dataset(task.dataset), threads=threads)
+        run = resolve(task, catalog.dataset(task.dataset), threads=_THREADS)
     if run is not None:
         run = few_rows(_as_trained(run, spec), folder_of(run, catalog), folder, mirror)
         return Small(spec.name, run, folder, bundle)
     task, dataset = labelled_examples(load_bundle(bundle, device="cpu"), bundle, folder / FILE)
-    run = _as_trained(resolve(task, dataset, threads=threads), spec)
+    run = _as_trained(resolve(task, dataset, threads=_THREADS), spec)
     return Small(spec.name, run, folder, bundle, made_up=True)
 
 
@@ -122,7 +133,7 @@ def _as_trained(run: RunSpec, spec: ModelSpec) -> RunSpec:
     )
     train = run.train.model_copy(update={"precision": "64" if spec.dtype == "float64" else "32"})
     task = run.task.model_copy(update={"targets": spec.targets})
-    return run.model_copy(update={"task": task, "model": model, "train": train})
+    return run.model_copy(update={"task": task, "model": model, "train": train, "threads": _THREADS})
 
 
 @dataclass(frozen=True)
@@ -139,9 +150,7 @@ class Small:
     def prepared(self, **train: Any) -> Prepared:
         """Build the run anew, with other values for some of its training settings."""
         settings = TrainSpec.model_validate({**self.run.train.model_dump(), **train})
-        # As many threads as this process has: those of a rung with several ranks have fewer than the one that asks.
-        run = self.run.model_copy(update={"train": settings, "threads": torch.get_num_threads()})
-        prepared = prepare(run, folder=self.folder)
+        prepared = prepare(self.run.model_copy(update={"train": settings}), folder=self.folder)
         if self.bundle is not None:
             _take_over(prepared, self.bundle)
         return prepared

@@ -94,7 +94,7 @@ def toy(n=60, *, seed=0, missing=0.4, dropout=0.0, laps=1, **train):
         TARGETS,
         scalers,
         spec,
-        total_steps=spec.epochs * len(data.train_loader),
+        total_steps=spec.epochs * data.train_loader.windows,
         seed=seed,
         metrics=METRICS,
         val_labels={k: select_labels(v, parts["val"]) for k, v in labels.items()},

@@ -162,7 +162,7 @@ def prepare(run: RunSpec, *, folder: Path, mirror: Path | None = None) -> Prepar
         task.targets,
         scalers,
         run.train,
-        total_steps=run.train.epochs * len(datamodule.train_loader),
+        total_steps=run.train.epochs * datamodule.train_loader.windows,
         seed=run.seed,
         metrics=task.metrics,
         val_labels=val_labels,

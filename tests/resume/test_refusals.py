@@ -96,11 +96,18 @@ class Payload:
         return (exec, ("raise SystemExit('code in the checkpoint was run')",))
 
 
-def test_a_cut_or_pickled_checkpoint_is_one_clear_error(runs, truth, copy):
+def test_a_cut_flipped_or_pickled_checkpoint_is_one_clear_error(runs, truth, copy):
     path = copy / "last.ckpt"
     whole = path.read_bytes()
+    flipped = bytearray(whole)
+    flipped[whole.index(read_checkpoint(path)["network"]["heads.molecule.out.weight"].numpy().tobytes())] ^= 1
+    broken = [
+        (whole[: len(whole) // 2], "cut short"),
+        (bytes(flipped), "checksum"),
+        (pickle.dumps(Payload()), "neither a tensor"),
+    ]
     for kind in ("finished", "unfinished"):
-        for text, why in ((whole[: len(whole) // 2], "cut short"), (pickle.dumps(Payload()), "neither a tensor")):
+        for text, why in broken:
             path.write_bytes(text)
             said = runs.go(runs.words(copy, "--resume", "--quiet"), code=2)
             assert said.count("\n") == 1, said

@@ -11,6 +11,7 @@ import io
 import pickle
 import time
 import warnings
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -206,21 +207,34 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
     BundleError
         If the file is cut short, holds anything but tensors and plain values, or is of another version.
     """
+    data = io.BytesIO(path.read_bytes())
     try:
+        _check_bytes(data)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*pickle protocol.*")
-            state = torch.load(io.BytesIO(path.read_bytes()), map_location="cpu", weights_only=True)
+            state = torch.load(data, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         raise BundleError(
             f"{path} holds something that is neither a tensor nor a plain value, so it was not loaded and none of its "
             "code was run. It is no checkpoint of scizoo: take a copy of the run from a source you trust."
         ) from error
-    except (RuntimeError, EOFError, ValueError, KeyError, AttributeError) as error:
+    except Exception as error:
         raise BundleError(f"{path} is damaged or cut short: {error}. Remove it to start the run anew.") from error
     if not isinstance(state, dict) or state.get("version") != VERSION:
         found = state.get("version") if isinstance(state, dict) else None
         raise BundleError(f"{path} is a checkpoint of version {found}; this version of scizoo reads {VERSION}.")
     return state
+
+
+def _check_bytes(data: io.BytesIO) -> None:
+    """Raise if the checksum of a part of the file, a zip archive, is wrong; torch itself does not look at them."""
+    if zipfile.is_zipfile(data):
+        data.seek(0)
+        with zipfile.ZipFile(data) as archive:
+            wrong = archive.testzip()
+        if wrong is not None:
+            raise ValueError(f"the checksum of {wrong} is wrong")
+    data.seek(0)
 
 
 def _find(trainer: L.Trainer, kind: type[Any]) -> Any:

@@ -72,7 +72,7 @@ def run_on_ranks(function: str, payload: Mapping[str, Any], *, world: int, threa
     SignalledError
         If this process was told to end; the others were told to save and leave, and have.
     """
-    logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)
+    _quiet()
     with tempfile.TemporaryDirectory(prefix="zoo-job-") as folder, _environment(threads):
         path = Path(folder) / "job.json"
         path.write_text(json.dumps({"function": function, "payload": dict(payload), "path": sys.path}))
@@ -94,6 +94,13 @@ def run_on_ranks(function: str, payload: Mapping[str, Any], *, world: int, threa
             raise WorkerError(_message(error, Path(folder))) from error
         except SignalException as error:
             raise SignalledError(error.sigval.name) from error
+
+
+def _quiet() -> None:
+    """Keep the launcher's own notices out of the output; each of its loggers has a level of its own."""
+    for name in list(logging.root.manager.loggerDict):
+        if name.startswith("torch.distributed.elastic"):
+            logging.getLogger(name).setLevel(logging.CRITICAL)
 
 
 @contextlib.contextmanager

@@ -105,7 +105,7 @@ def test_a_resume_that_forgets_something_fails(monkeypatch, key):
 
 
 def test_a_fit_whose_random_numbers_go_on_from_the_last_ones_fails(monkeypatch):
-    monkeypatch.setattr(ZooModule, "_reseed", lambda self, batch: None)
+    monkeypatch.setattr(ZooModule, "reseed", lambda self, batch: None)
     assert one(Case("right", make), 8).status == "fail"
 
 
@@ -178,7 +178,6 @@ def test_the_device_rung_compares_with_the_cpu():
     assert not off.passed
 
 
-@pytest.mark.xfail(strict=True, raises=TypeError, reason="a fit in bfloat16 cannot yet gather what it predicts")
 def test_the_device_rung_in_bfloat16():
     meter = Meter()
     compare_devices(Case("right", make), meter, "cpu", ["bf16"])

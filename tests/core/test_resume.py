@@ -8,6 +8,7 @@ import lightning as L
 import pytest
 import torch
 
+from zoo.core.callbacks import TIMING
 from zoo.core.fit import fit, make_trainer
 from zoo.core.resume import SaveEvery, read_checkpoint, write_checkpoint
 from zoo.errors import BundleError
@@ -42,7 +43,7 @@ def same(a, b):
     if isinstance(a, torch.Tensor):
         return torch.equal(a, b) and a.dtype == b.dtype
     if isinstance(a, dict):
-        return a.keys() == b.keys() and all(same(a[k], b[k]) for k in a if k not in ("seconds", "elapsed"))
+        return a.keys() == b.keys() and all(same(a[k], b[k]) for k in a if k not in (*TIMING, "elapsed"))
     if isinstance(a, list | tuple):
         return len(a) == len(b) and all(map(same, a, b))
     return a == b

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import torch
 
+from zoo.core.callbacks import TIMING
 from zoo.core.resume import NAME, read_checkpoint
 
-CLOCK = ("seconds", "elapsed", "baseline_seconds")
+CLOCK = (*TIMING, "elapsed", "baseline_seconds")
 """What is read off a clock, in a checkpoint and in ``result.json``."""
 
 _STATES = {

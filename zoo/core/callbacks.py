@@ -15,8 +15,15 @@ from lightning.pytorch.callbacks import Callback
 from zoo.core.files import csv_text, write_atomic
 from zoo.core.module import ZooModule
 from zoo.core.ranks import is_main
+from zoo.core.throughput import Meter
 
-_TIMING = frozenset({"seconds"})
+TIMING = ("seconds", "items_per_second", "size_per_second", "share_of_peak")
+"""Columns of the log that are read off a clock, so that no two runs share them."""
+
+
+def _is_timing(column: str) -> bool:
+    """Whether a column of the log stands in ``timing.csv``: speeds, and the rate of every group of parameters."""
+    return column in TIMING or column.startswith("lr/")
 
 
 class ValidationScores(Callback):
@@ -32,12 +39,31 @@ class ValidationScores(Callback):
 class RunLog(Callback):
     """Writes ``metrics.csv`` (deterministic values, one row per validation) and ``timing.csv``.
 
+    A row of ``timing.csv`` has the seconds of training so far, the speed of the steps since the last row (see
+    :class:`zoo.core.throughput.Meter`), and the last rate of every group of parameters.
+
     The rows live here and in the checkpoint; a resumed run goes on from those of its checkpoint. Only rank 0 writes.
     """
 
     def __init__(self, folder: Path | None) -> None:
         self.folder = folder
         self.rows: list[dict[str, float]] = []
+        self.meter = Meter()
+
+    def on_train_epoch_start(self, trainer: L.Trainer, pl_module: ZooModule) -> None:  # noqa: ARG002
+        """Start the clock of a lap."""
+        self.meter.begin(pl_module.loader)
+
+    def on_train_batch_end(
+        self,
+        trainer: L.Trainer,  # noqa: ARG002
+        pl_module: ZooModule,  # noqa: ARG002
+        outputs: Any,  # noqa: ARG002
+        batch: Any,  # noqa: ARG002
+        batch_idx: int,  # noqa: ARG002
+    ) -> None:
+        """Count a step."""
+        self.meter.step()
 
     def on_train_epoch_end(self, trainer: L.Trainer, pl_module: ZooModule) -> None:
         """Add the row of the steps since the last one, and write both files."""
@@ -54,6 +80,9 @@ class RunLog(Callback):
             pl_module.log("train_loss", values["train_loss"], batch_size=1)
         values.pop("val_monitor", None)
         values["seconds"] = round(pl_module.elapsed(), 3)
+        speed = self.meter.rates(pl_module.loader)
+        pl_module.log_dict(speed, batch_size=1)
+        values |= speed | {f"lr/{name}": rate for name, rate in pl_module.rates.items()}
         self.rows.append(values)
         pl_module.step_losses = []
         self.write()
@@ -64,7 +93,7 @@ class RunLog(Callback):
             return
         for name, timed in (("metrics.csv", False), ("timing.csv", True)):
             columns = [
-                k for k in dict.fromkeys(k for row in self.rows for k in row if k != "step") if (k in _TIMING) == timed
+                k for k in dict.fromkeys(k for row in self.rows for k in row if k != "step") if _is_timing(k) == timed
             ]
             rows = [[row["step"], *[row.get(c, "") for c in columns]] for row in self.rows]
             write_atomic(self.folder / name, csv_text(["step", *columns], rows).encode())
@@ -96,6 +125,10 @@ class PlainProgress(Callback):
         shown = [
             f"{k} {float(values[k]):.4g}" for k in ("train_loss", "val_loss", f"val_{pl_module.monitor}") if k in values
         ]
+        if "items_per_second" in values:
+            shown.append(f"{float(values['items_per_second']):.4g} items/s")
+        if "share_of_peak" in values:
+            shown.append(f"{float(values['share_of_peak']):.2%} of peak")
         at = f"epoch {pl_module.epoch + 1}/{pl_module.train_spec.epochs}"
         print(f"{at}  {'  '.join(dict.fromkeys(shown))}  {max(left, 0):.0f} s left", file=sys.stderr)  # noqa: T201
 

@@ -18,11 +18,12 @@ from lightning.pytorch.strategies import SingleDeviceStrategy
 from zoo.core.averaging import Averaging
 from zoo.core.callbacks import Interrupt, PlainProgress, RunLog, ValidationScores
 from zoo.core.datamodule import ZooDataModule
+from zoo.core.memory import is_out_of_memory, ran_out
 from zoo.core.module import ZooModule
+from zoo.core.precision import make_plugin
 from zoo.core.ranks import copy_from_main, is_main
 from zoo.core.resume import Checkpoints, SaveEvery, StopFitError, restore
-
-_PRECISION: dict[str, Any] = {"32": "32-true", "64": "64-true", "bf16": "bf16-mixed"}
+from zoo.core.runtime import adopt_sizes, prepare
 
 
 @dataclass(frozen=True)
@@ -80,9 +81,9 @@ def make_trainer(
         accelerator="cpu" if on_cpu else "gpu",
         strategy=SingleDeviceStrategy(device=place),
         devices=1,
-        plugins=[LightningEnvironment()],  # never a cluster's: the ranks are ours to count
+        # Never a cluster's environment: the ranks are ours to count.
+        plugins=[LightningEnvironment(), make_plugin(train.precision, place)],
         max_epochs=train.epochs,
-        precision=_PRECISION[train.precision],
         callbacks=[*callbacks, Checkpoints(folder, save, tag)],
         logger=False,
         enable_checkpointing=False,
@@ -145,11 +146,14 @@ def fit(module: ZooModule, data: ZooDataModule, trainer: L.Trainer, resume: dict
     ------
     DivergenceError
         If a loss or gradient is not finite, or a loss explodes; the rows of the batch are named.
+    InputError
+        If a single item does not fit into memory, or memory runs out in a later step.
     """
     module.loader = data.train_loader
     checkpoints = next(c for c in trainer.callbacks if isinstance(c, Checkpoints))
     if resume is not None:
         restore(module, resume)
+        adopt_sizes(module, data)
         checkpoints.resume = checkpoints.state = resume
         if _is_over(module, resume):
             return finish(module, resume)
@@ -161,10 +165,15 @@ def fit(module: ZooModule, data: ZooDataModule, trainer: L.Trainer, resume: dict
         with Interrupt(module) as interrupt, warnings.catch_warnings():
             trainer.callbacks.append(interrupt)
             _ignore_known_warnings()
+            prepare(module, data, trainer)
             trainer.fit(module, datamodule=data)
     except StopFitError as stop:
         epochs = module.loader.epoch + (module.loader.start_window > 0)
         return FitResult(module.step, epochs, "none", str(stop))
+    except (RuntimeError, MemoryError) as error:
+        if is_out_of_memory(error):
+            raise ran_out(data, module.step) from error
+        raise
     finally:
         torch.utils.deterministic.fill_uninitialized_memory = fill  # type: ignore[attr-defined]
         torch.use_deterministic_algorithms(mode=False)

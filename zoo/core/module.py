@@ -10,9 +10,8 @@ sum after the last backward adds the gradients (see :mod:`zoo.core.ranks`).
 from __future__ import annotations
 
 import math
-import statistics
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import lightning as L
@@ -20,22 +19,21 @@ import torch
 from torch import Tensor
 
 from zoo.core.datamodule import WindowLoader, move_window, random_key
+from zoo.core.divergence import Watch
 from zoo.core.evaluation import ValidationState, make_outcome, to_predictions
 from zoo.core.faults import fault
 from zoo.core.heads import Network
 from zoo.core.losses import MaskedLoss
 from zoo.core.metrics import score
 from zoo.core.optim import make_optimizer
+from zoo.core.precision import SMALLEST_SCALE, autocast, full
 from zoo.core.ranks import Signals, exchange, rank, sum_gradients, values_from_main
 from zoo.core.reduction import step_loss
 from zoo.core.schedule import lr_factor, timed_step
 from zoo.core.types import Batch, Labels
-from zoo.errors import DivergenceError
 from zoo.specs.model import ScalerSpec, ScoreInfo
 from zoo.specs.target import TargetSpec
 from zoo.specs.task import MetricSpec, TrainSpec
-
-_REFERENCE_STEPS = 20
 
 
 class ZooModule(L.LightningModule):
@@ -91,20 +89,26 @@ class ZooModule(L.LightningModule):
         self.best: dict[str, Any] = {"value": None, "epoch": None, "step": None, "weights": None}
         self.step_losses: list[float] = []
         self.grad_norm = self.lr = 0.0
+        self.rates: dict[str, float] = {}
         self.step = self.epoch = 0
         self.loader: WindowLoader | None = None
         self.lap_done = False
         self.asked = {"stop": "", "save": ""}
         self.signals: Signals | None = None
         self.elapsed_before = 0.0
-        self.reference: list[float] = []
+        self.watch = Watch(train)
+        self.sizes: dict[str, Any] = {}
+        # Bound methods: a module as an attribute would be registered, and stand in the state twice.
+        self.run: Callable[[Batch], dict[str, Tensor]] = network.__call__
         self._started = time.monotonic()
         self._window: list[Batch] = []
+        self._losses: list[Tensor] = []
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
-        """Return raw outputs per target."""
-        outputs: dict[str, Tensor] = self.network(batch)
-        return outputs
+        """Return raw outputs per target, in float32 or wider."""
+        with autocast(self.train_spec.precision, self.device):
+            outputs = self.run(batch)
+        return full(outputs)
 
     def transfer_batch_to_device(self, batch: Any, device: torch.device, dataloader_idx: int) -> Any:  # noqa: ARG002
         """Move a window or a batch."""
@@ -167,19 +171,14 @@ class ZooModule(L.LightningModule):
         self.signals = exchange(counts, stop=stop, save=save, elapsed=self.elapsed())
         losses = []
         for batch in self._window:
-            self._reseed(batch)
+            self.reseed(batch)
             loss = self.microbatch_loss(batch, self.signals.counts)
             self.manual_backward(loss)
             losses.append(loss.detach())
-        values = torch.stack(losses)
-        for value, batch in zip(values.tolist(), self._window, strict=True):
-            self._guard(value, batch)
         parameters = [p for group in optimizer.param_groups for p in group["params"]]
         if self.step == 0:
             self._check_used()
-        total = float(sum_gradients(parameters, values.cumsum(0)[-1]))
-        self._guard_growth(total)
-        self.step_losses.append(total)
+        self._losses = [*losses, sum_gradients(parameters, torch.stack(losses).cumsum(0)[-1])]
 
     def _check_used(self) -> None:
         """Raise if a trainable parameter takes no part in the loss: it would be decayed and never learn."""
@@ -187,7 +186,7 @@ class ZooModule(L.LightningModule):
         if unused:
             raise ValueError(f"no gradient reaches {', '.join(unused)}: build only what the loss uses")
 
-    def _reseed(self, batch: Batch) -> None:
+    def reseed(self, batch: Batch) -> None:
         """Let dropout and augmentation draw from (seed, epoch, window, microbatch, rank), so that none needs saving."""
         key = random_key(self.seed, *batch.key, rank())
         # The generators themselves: torch.manual_seed formats three stack traces a call for devices not there.
@@ -202,37 +201,23 @@ class ZooModule(L.LightningModule):
         return step_loss(sums, counts, self.weights, self.train_spec.reduction)
 
     def on_before_optimizer_step(self, optimizer: torch.optim.Optimizer) -> None:
-        """Clip the gradient, unscaled and summed over the window."""
-        self.lr = float(optimizer.param_groups[0]["lr"])
+        """Clip the gradient, unscaled and summed over the window; stop if it or a loss has diverged."""
+        self.rates = {str(group.get("name", i)): float(group["lr"]) for i, group in enumerate(optimizer.param_groups)}
+        self.lr = next(iter(self.rates.values()))
         parameters = [p for group in optimizer.param_groups for p in group["params"]]
         limit = self.train_spec.clip
         norm = torch.nn.utils.clip_grad_norm_(parameters, float("inf") if limit is None else limit)
-        self.grad_norm = float(norm)
-        if not torch.isfinite(norm) and self.trainer.precision != "16-mixed":
-            raise DivergenceError(self._message("the gradient is not finite", self._window))
+        # All of a step's numbers at once: each question to a GPU waits until it has done everything before.
+        *losses, total, self.grad_norm = torch.stack([v.double() for v in (*self._losses, norm)]).tolist()
+        self.watch.check_losses(losses, total, self._window, self.step)
+        if not (math.isfinite(self.grad_norm) or self._skipped()):
+            self.watch.check_gradient(self.grad_norm, self._window, self.step)
+        self.step_losses.append(total)
 
-    def _guard(self, value: float, batch: Batch) -> None:
-        if not math.isfinite(value):
-            raise DivergenceError(self._message(f"the loss is {value}", [batch]))
-
-    def _guard_growth(self, value: float) -> None:
-        if len(self.reference) < _REFERENCE_STEPS:
-            self.reference.append(value)
-            return
-        usual = max(statistics.median(self.reference), 1e-6)
-        if value > self.train_spec.divergence * usual:
-            what = (
-                f"the loss is {value:.3g}, {value / usual:.0f} times the median of the first {_REFERENCE_STEPS} steps"
-            )
-            raise DivergenceError(self._message(what, self._window))
-
-    def _message(self, what: str, batches: list[Batch]) -> str:
-        rows = [str(r) for b in batches for r in b.rows.tolist()]
-        return (
-            f"training diverged at step {self.step}: {what}. Rows of the batch: {', '.join(rows)}. "
-            "Look at these rows' labels and features, or lower the rate: --set train.lr="
-            f"{self.train_spec.lr / 10:g}"
-        )
+    def _skipped(self) -> bool:
+        """Whether a gradient that is not finite leads to a skipped step and a smaller scale of the loss (float16)."""
+        scaler = getattr(self.trainer.precision_plugin, "scaler", None)
+        return scaler is not None and scaler.get_scale() > SMALLEST_SCALE
 
     def on_validation_epoch_start(self) -> None:
         """Start a pass."""

@@ -162,6 +162,7 @@ def capture(trainer: L.Trainer, module: ZooModule, *, phase: str, stopped: str, 
         "tag": tag,
         "step": module.step,
         "place": None if loader is None else [loader.epoch, loader.start_window],
+        "sizes": module.sizes,
         "network": module.network.state_dict(),
         "optimizer": trainer.optimizers[0].state_dict(),
         "scheduler": trainer.lr_scheduler_configs[0].scheduler.state_dict(),
@@ -169,7 +170,7 @@ def capture(trainer: L.Trainer, module: ZooModule, *, phase: str, stopped: str, 
         "averaged": None if averaging is None else averaging.state(),
         "averaged_weights": None if averaging is None else averaging.weights(),
         "best": module.best,
-        "reference": module.reference,
+        "reference": module.watch.reference,
         "step_losses": module.step_losses,
         "last": {"grad_norm": module.grad_norm, "lr": module.lr, "epoch": module.epoch},
         "stopping": None if stopping is None else stopping.state_dict(),
@@ -182,8 +183,9 @@ def restore(module: ZooModule, state: dict[str, Any]) -> None:
     """Put a module, but for what its trainer holds, where a checkpoint left it."""
     module.network.load_state_dict(state["network"])
     module.step = state["step"]
+    module.sizes = state["sizes"]
     module.best = state["best"]
-    module.reference = list(state["reference"])
+    module.watch.reference = list(state["reference"])
     module.step_losses = list(state["step_losses"])
     module.grad_norm, module.lr = state["last"]["grad_norm"], state["last"]["lr"]
     module.epoch = state["last"]["epoch"]

@@ -66,14 +66,16 @@ class Batch:
         return int(self.rows.numel())
 
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> Batch:
-        """Move everything to a device; floats but the counts (float64) also change to ``dtype``."""
+        """Move everything but the counts to a device; floats also change to ``dtype``.
+
+        The counts stay float64 on the host, where they are needed: to fetch them would make a GPU wait.
+        """
         return replace(
             self,
             inputs=self.inputs.to(device, dtype),
             targets={name: t.to(device, dtype) for name, t in self.targets.items()},
             rows=self.rows.to(device),
             features=None if self.features is None else _move(self.features, device, dtype),
-            counts=None if self.counts is None else self.counts.to(device),
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from zoo.specs.base import Spec
 from zoo.specs.dataset import DomainName, Name, Part
@@ -68,7 +68,10 @@ class TrainSpec(Spec):
     batch_size: Annotated[int, Field(ge=1)] = 64
     """Items per optimiser step, over all ranks."""
     microbatches: Annotated[int, Field(ge=1)] = 1
-    """Accumulation: into how many parts a step's items are cut (per rank)."""
+    """Accumulation: into how many parts a step's items are cut (per rank).
+
+    On a GPU the heaviest step is tried before the first one, and the number is doubled until it fits.
+    """
     optimizer: Literal["adamw", "muon"] = "adamw"
     """``muon``: the encoder's weight matrices by Muon, all the rest by AdamW, at the same rates and weight decay.
 
@@ -102,9 +105,21 @@ class TrainSpec(Spec):
     select: Literal["best", "last"] = "best"
     """Which weights the bundle holds: of the best validation, or of the last step."""
     reduction: Literal["per_target", "pooled"] = "per_target"
-    precision: Literal["32", "64", "bf16"] = "32"
+    precision: Literal["32", "64", "bf16", "fp16"] = "32"
+    """Bits of the weights and of what is computed; losses are in float32 or wider, and weights are never below.
+
+    ``bf16`` and ``fp16`` (GPU only) run the network's forward under autocast.
+    """
+    compile: bool = False
+    """Whether the network is compiled for training by ``torch.compile``; where that fails, it runs as it is."""
     divergence: Annotated[float, Field(gt=1)] = 1e4
     """A step whose loss exceeds this multiple of the median of the first steps stops the run."""
+
+    @field_validator("precision", mode="before")
+    @classmethod
+    def _bits(cls, value: object) -> object:
+        """Take a number of bits, which YAML reads without quotes as a number."""
+        return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
     @model_validator(mode="after")
     def _check_phases(self) -> TrainSpec:

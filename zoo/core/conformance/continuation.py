@@ -12,6 +12,7 @@ import lightning as L
 import torch
 from lightning.pytorch.callbacks import Callback
 
+from zoo.core.callbacks import TIMING
 from zoo.core.conformance.case import Case, Meter, RungError, SkipRung
 from zoo.core.fit import FitResult, fit, make_trainer
 from zoo.core.module import ZooModule
@@ -19,7 +20,7 @@ from zoo.core.resume import NAME, SaveEvery, read_checkpoint
 
 _WINDOWS = 4
 _EPOCHS = 2
-_CLOCK = ("elapsed", "seconds")
+_CLOCK = ("elapsed", *TIMING)
 
 
 class _StopAt(Callback):

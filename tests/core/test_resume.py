@@ -85,6 +85,7 @@ def test_early_stopping_is_not_forgotten(tmp_path):
     go(tmp_path / "part", stop=whole.steps - 7, **options)
     _, resumed = go(tmp_path / "part", resume=True, **options)
     assert resumed == whole
+    assert same(*(read_checkpoint(tmp_path / n / "last.ckpt") for n in ("part", "whole")))
 
 
 def test_a_longer_run_goes_on_from_a_finished_one(tmp_path):

@@ -173,7 +173,8 @@ def capture(trainer: L.Trainer, module: ZooModule, *, phase: str, stopped: str, 
         "reference": module.watch.reference,
         "step_losses": module.step_losses,
         "last": {"grad_norm": module.grad_norm, "lr": module.lr, "epoch": module.epoch},
-        "stopping": None if stopping is None else stopping.state_dict(),
+        # Lightning's count of epochs starts anew with every process, and nothing reads it.
+        "stopping": None if stopping is None else {**stopping.state_dict(), "stopped_epoch": 0},
         "rows": [] if log is None else log.rows,
         "elapsed": module.elapsed(),
     }

@@ -5,7 +5,6 @@ import io
 import sys
 from pathlib import Path
 
-import lightning as L
 import pytest
 import torch
 from torch import nn
@@ -18,7 +17,7 @@ from zoo.core.resume import read_checkpoint
 from zoo.specs.task import TrainSpec
 
 sys.path.insert(0, str(Path(__file__).parent))
-from toy import toy
+from toy import StopAt, toy
 
 
 class Model(nn.Module):
@@ -223,17 +222,6 @@ def test_a_fit_with_muon_learns_and_repeats_to_the_bit():
     adamw, data = toy(optimizer="adamw", epochs=30, precision="32", select="last")
     fit(adamw, data, make_trainer(adamw, folder=None, device="cpu"))
     assert not torch.equal(adamw.network.encoder.layer.weight, first.network.encoder.layer.weight)
-
-
-class StopAt(L.Callback):
-    """Asks for a stop during a step, as a signal would."""
-
-    def __init__(self, step):
-        self.step = step
-
-    def on_train_batch_start(self, trainer, pl_module, batch, batch_idx):
-        if pl_module.step + 1 == self.step:
-            pl_module.request_stop("test")
 
 
 def test_a_fit_with_muon_resumed_from_its_file_ends_with_the_same_bits(tmp_path):

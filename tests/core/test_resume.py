@@ -4,7 +4,6 @@ import pickle
 import sys
 from pathlib import Path
 
-import lightning as L
 import pytest
 import torch
 
@@ -14,18 +13,7 @@ from zoo.core.resume import SaveEvery, read_checkpoint, write_checkpoint
 from zoo.errors import BundleError
 
 sys.path.insert(0, str(Path(__file__).parent))
-from toy import toy
-
-
-class StopAt(L.Callback):
-    """Asks for a stop during a step, as a signal would."""
-
-    def __init__(self, step):
-        self.step = step
-
-    def on_train_batch_start(self, trainer, pl_module, batch, batch_idx):
-        if pl_module.step + 1 == self.step:
-            pl_module.request_stop("test")
+from toy import StopAt, toy
 
 
 def go(folder, *, stop=None, resume=False, laps=1, save=None, **options):

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+import lightning as L
 import numpy as np
 import torch
 from torch import nn
@@ -15,6 +16,17 @@ from zoo.core.scalers import fit_target_scaler, scale_labels
 from zoo.core.types import Labels
 from zoo.specs.target import TargetSpec
 from zoo.specs.task import MetricSpec, TrainSpec
+
+
+class StopAt(L.Callback):
+    """Asks for a stop during a step, as a signal would."""
+
+    def __init__(self, step):
+        self.step = step
+
+    def on_train_batch_start(self, trainer, pl_module, batch, batch_idx):
+        if pl_module.step + 1 == self.step:
+            pl_module.request_stop("test")
 
 
 @dataclass

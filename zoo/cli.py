@@ -101,6 +101,11 @@ def _train_arguments(parser: argparse.ArgumentParser) -> None:
     run.add_argument("--seed", type=int, metavar="N", help="seed of initialisation and order")
     run.add_argument("--budget", metavar="TIME", help="stop after 90s, 5m, 1h30m of training")
     run.add_argument(
+        "--precision", choices=("32", "64", "bf16", "fp16"), help="bits of the computation; losses are in at least 32"
+    )
+    # None where it is not given, so that a task's own recipe counts.
+    run.add_argument("--compile", action="store_const", const=True, help="compile the network; pays for large ones")
+    run.add_argument(
         "--on-invalid", choices=("error", "skip"), help="rows that cannot be used; default: skip and report"
     )
     run.add_argument("--no-baseline", action="store_true", help="do not fit the baselines for comparison")

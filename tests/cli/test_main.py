@@ -163,6 +163,7 @@ def test_every_flag_of_train_reaches_the_settings():
     words = "train freesolv --model gine --epochs 3 --batch-size 8 --seed 1 --split-seed 2 --budget 5m --threads 2"
     words += (
         " --device cpu --on-invalid error --no-baseline --split file --split-column part --split-file s.csv --devices 2"
+        " --precision bf16 --compile"
     )
     args = cli._parse(words.split())
     assert flags_from(vars(args)) == {
@@ -172,6 +173,8 @@ def test_every_flag_of_train_reaches_the_settings():
         "seed": 1,
         "split_seed": 2,
         "budget_seconds": "5m",
+        "train.precision": "bf16",
+        "train.compile": True,
         "threads": 2,
         "device": "cpu",
         "devices": 2,

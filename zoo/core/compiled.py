@@ -33,7 +33,7 @@ class CompiledNetwork:
     def __init__(self, network: nn.Module, reseed: Callable[[Batch], None]) -> None:
         self.network = network
         self.reseed = reseed
-        self.forward: Any = torch.compile(network, dynamic=True)
+        self.forward: Any = torch.compile(network, dynamic=True, options={"fallback_random": True})
 
     def once(self, batch: Batch) -> dict[str, Tensor]:
         """Return the network's outputs, without a fall-back."""

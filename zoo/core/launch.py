@@ -31,6 +31,7 @@ from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SignalEx
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
+from zoo.core.files import write_atomic
 from zoo.errors import InputError, ZooError
 
 _PATIENCE = timedelta(minutes=30)
@@ -226,11 +227,13 @@ def _report(error: BaseException, folder: Path) -> None:
     """Leave the message where the launcher of this machine, and that of any other, looks for it."""
     text = str(error) if isinstance(error, ZooError) else f"{type(error).__name__}: {' '.join(str(error).split())}"
     report = {"rank": int(os.environ.get("RANK", "0")), "time": time.time_ns(), "message": text}
-    (folder / f"error-{report['rank']}.json").write_text(json.dumps(report))
+    # Whole or not at all: the launcher ends this process, perhaps while it writes, and then reads what is there.
+    write_atomic(folder / f"error-{report['rank']}.json", json.dumps(report).encode())
     target = os.environ.get("TORCHELASTIC_ERROR_FILE")
     if target:
         extra = {"timestamp": str(int(time.time())), "py_callstack": traceback.format_exc()}
-        Path(target).write_text(json.dumps({"message": {"message": text, "errorCode": 1, "extraInfo": extra}}))
+        message = {"message": {"message": text, "errorCode": 1, "extraInfo": extra}}
+        write_atomic(Path(target), json.dumps(message).encode())
     if os.environ.get("ZOO_DEBUG"):
         traceback.print_exc()
 

@@ -62,12 +62,15 @@ def find_microbatches(data: ZooDataModule, trial: Callable[[list[Batch]], None])
     return pieces
 
 
-def find_evaluation_batch(data: ZooDataModule, trial: Callable[[Batch], None]) -> int:
-    """Return the largest number of items, from the usual one down by halving, that can be evaluated at once."""
+def find_evaluation_batch(data: ZooDataModule, trial: Callable[[np.ndarray], None]) -> int:
+    """Return the largest number of items, from the usual one down by halving, that can be evaluated at once.
+
+    ``trial`` evaluates the items at some positions, and raises where memory runs out.
+    """
     every = np.concatenate(list(data.parts.values()))
     heaviest = every[np.argsort(-_sizes(data)[every], kind="stable")]
     size = data.eval_batch_size
-    while not _fits_everywhere(lambda n=size: trial(data.source.batch(heaviest[:n]))):  # type: ignore[misc]
+    while not _fits_everywhere(lambda n=size: trial(heaviest[:n])):  # type: ignore[misc]
         if size == 1:
             raise _too_large(data)
         size = -(-size // 2)

@@ -208,13 +208,14 @@ class ZooModule(L.LightningModule):
         limit = self.train_spec.clip
         norm = torch.nn.utils.clip_grad_norm_(parameters, float("inf") if limit is None else limit)
         # All of a step's numbers at once: each question to a GPU waits until it has done everything before.
-        *losses, total, self.grad_norm = torch.stack([v.double() for v in (*self._losses, norm)]).tolist()
+        *losses, total, size = torch.stack([v.double() for v in (*self._losses, norm)]).tolist()
         self.watch.check_losses(losses, total, self._window, self.step)
-        if not (math.isfinite(self.grad_norm) or self._skipped()):
-            self.watch.check_gradient(self.grad_norm, self._window, self.step)
+        if math.isfinite(size) or not self._may_skip():
+            self.watch.check_gradient(size, self._window, self.step)
+            self.grad_norm = size
         self.step_losses.append(total)
 
-    def _skipped(self) -> bool:
+    def _may_skip(self) -> bool:
         """Whether a gradient that is not finite leads to a skipped step and a smaller scale of the loss (float16)."""
         scaler = getattr(self.trainer.precision_plugin, "scaler", None)
         return scaler is not None and scaler.get_scale() > SMALLEST_SCALE

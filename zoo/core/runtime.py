@@ -11,6 +11,7 @@ import os
 from typing import Any
 
 import lightning as L
+import numpy as np
 import torch
 
 from zoo.core.callbacks import RunLog
@@ -43,7 +44,7 @@ def prepare(module: ZooModule, data: ZooDataModule, trainer: L.Trainer) -> None:
             log.meter.flops_per_size = None if flops is None else flops / _first_size(data)
             log.meter.peak = peak_flops(device, peak_dtype(module.train_spec.precision))
         if module.train_spec.compile:
-            compile_network(module, window)
+            compile_network(module, data, window)
 
 
 def settle_sizes(module: ZooModule, data: ZooDataModule, device: torch.device) -> None:
@@ -59,7 +60,7 @@ def settle_sizes(module: ZooModule, data: ZooDataModule, device: torch.device) -
             copies = 2 + (module.train_spec.ema is not None)
             room = [torch.empty_like(p) for p in module.network.parameters() for _ in range(copies)]
             loader.microbatches = find_microbatches(data, lambda w: try_out(module, _moved(w, device)))
-            data.eval_batch_size = find_evaluation_batch(data, lambda b: _evaluate(module, b.to(device)))
+            data.eval_batch_size = find_evaluation_batch(data, lambda items: _evaluate(module, data, items))
             del room
         module.sizes = here | {"microbatches": loader.microbatches, "evaluation": data.eval_batch_size}
     adopt_sizes(module, data)
@@ -88,7 +89,7 @@ def try_out(module: ZooModule, window: list[Batch]) -> None:
             module.network.zero_grad(set_to_none=True)
 
 
-def compile_network(module: ZooModule, window: list[Batch]) -> None:
+def compile_network(module: ZooModule, data: ZooDataModule, window: list[Batch]) -> None:
     """Compile the network on a window, forward and backward, in training and in evaluation; or leave it as it is.
 
     If one process cannot, none does.
@@ -98,7 +99,7 @@ def compile_network(module: ZooModule, window: list[Batch]) -> None:
     module.run = compiled.once
     try:
         try_out(module, window)
-        _evaluate(module, window[0], through=module)
+        _evaluate(module, data, data.train_loader.index[: data.eval_batch_size], through=module)
     except Exception as error:
         if is_out_of_memory(error):
             raise
@@ -112,12 +113,13 @@ def compile_network(module: ZooModule, window: list[Batch]) -> None:
         module.run = compiled
 
 
-def _evaluate(module: ZooModule, batch: Batch, through: Any = None) -> None:
-    """Evaluate a batch and forget the outputs: with the network itself, or ``through`` the module's forward."""
+def _evaluate(module: ZooModule, data: ZooDataModule, items: np.ndarray, through: Any = None) -> None:
+    """Evaluate some items and forget the outputs: with the network itself, or ``through`` the module's forward."""
     module.eval()
     try:
+        # The batch is made in this mode too, as in a validation: compiled code asks what kind its tensors are of.
         with torch.inference_mode(), _random_state_kept(module.device):
-            (through or module.network)(batch)
+            (through or module.network)(data.source.batch(items).to(module.device))
     finally:
         module.train()
 

@@ -49,6 +49,8 @@ _FLAGS = {
     "seed": "seed",
     "split_seed": "split_seed",
     "budget": "budget_seconds",
+    "precision": "train.precision",
+    "compile": "train.compile",
     "threads": "threads",
     "device": "device",
     "devices": "devices",

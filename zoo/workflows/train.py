@@ -16,6 +16,7 @@ import torch
 
 from zoo.core.launch import SignalledError, run_on_ranks
 from zoo.core.optim import describe_groups, make_optimizer
+from zoo.core.precision import check_precision
 from zoo.core.ranks import barrier, is_main, object_from_main, ranks
 from zoo.core.resume import NAME as CHECKPOINT
 from zoo.core.resume import read_checkpoint
@@ -180,6 +181,7 @@ def execute(
     say = _say if progress and is_writer() else _silent
     with membership(gpu=pick_device(run.device).type == "cuda"):
         check_devices(run)
+        check_precision(run.train.precision, pick_device(run.device))
         started = time.monotonic()
         for note in notes:
             say(note)

@@ -326,6 +326,14 @@ def test_the_peak_is_the_best_rate_of_a_matrix_product(monkeypatch):
     measured_flops.cache_clear()
 
 
+def test_a_device_without_a_product_of_a_type_has_no_peak(monkeypatch):
+    def fails(*_):
+        raise RuntimeError('"addmm_impl_cpu_" not implemented for this type')
+
+    monkeypatch.setattr(throughput, "measured_flops", fails)
+    assert throughput.peak_flops(torch.device("cpu"), torch.float16) is None
+
+
 def test_measuring_changes_no_bit_and_the_log_has_its_columns(tmp_path):
     options = {"dropout": 0.3, "encoder_lr_scale": 0.5, "laps": 2}
     module, data = toy(**options)

@@ -153,9 +153,9 @@ def fit(module: ZooModule, data: ZooDataModule, trainer: L.Trainer, resume: dict
     checkpoints = next(c for c in trainer.callbacks if isinstance(c, Checkpoints))
     if resume is not None:
         restore(module, resume)
-        adopt_sizes(module, data)
         checkpoints.resume = checkpoints.state = resume
         if _is_over(module, resume):
+            adopt_sizes(module, data)
             return finish(module, resume)
     copy_from_main(module.network.state_dict().values())
     trainer.fit_loop.max_epochs = _laps_left(module)

@@ -72,7 +72,7 @@ class MaskedLoss:
     def count(self, target: Target) -> Tensor:
         """Return the denominator of a batch: the (weighted) number of valid labels, a float64 scalar."""
         if target.weight is None and self.class_weights is None:
-            return target.mask.sum(dtype=torch.float64)
+            return target.mask.count_nonzero().double()
         weight = torch.ones_like(target.mask, dtype=torch.float64)
         if target.weight is not None:
             weight = weight * _expand(target.weight.double(), target.mask)

@@ -23,10 +23,8 @@ from zoo.core.types import Target
 
 def local_counts(losses: dict[str, MaskedLoss], microbatches: Sequence[dict[str, Target]]) -> Tensor:
     """Return ``(t,)`` float64: the denominators of one rank's window, in the order of ``losses``."""
-    zero = torch.zeros(len(losses), dtype=torch.float64)
-    for targets in microbatches:
-        zero = zero + torch.stack([loss.count(targets[name]).cpu() for name, loss in losses.items()])
-    return zero
+    counts = [sum(float(loss.count(targets[name])) for targets in microbatches) for name, loss in losses.items()]
+    return torch.tensor(counts, dtype=torch.float64)
 
 
 def step_loss(sums: Sequence[Tensor], counts: Tensor, weights: Sequence[float], reduction: str) -> Tensor:
@@ -44,8 +42,11 @@ def step_loss(sums: Sequence[Tensor], counts: Tensor, weights: Sequence[float], 
         ``per_target``: every target is divided by its own count; ``pooled``: all by the sum of the counts.
     """
     denominators = counts.sum().expand(len(sums)) if reduction == "pooled" else counts
-    loss = torch.zeros((), dtype=sums[0].dtype, device=sums[0].device)
+    loss: Tensor | None = None
     for total, denominator, weight in zip(sums, denominators.tolist(), weights, strict=True):
         # A target without a label in the whole step has sum 0; dividing by 1 keeps it in the graph and adds nothing.
-        loss = loss + total * (weight / (denominator if denominator > 0 else 1.0))
+        share = total * (weight / (denominator if denominator > 0 else 1.0))
+        loss = share if loss is None else loss + share
+    if loss is None:
+        raise ValueError("a loss needs at least one target")
     return loss

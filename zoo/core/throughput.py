@@ -87,7 +87,10 @@ def peak_flops(device: torch.device, dtype: torch.dtype) -> float | None:
             known = get_available_flops(device, dtype)
         if known:
             return float(known)
-    return measured_flops(device, dtype, torch.get_num_threads())
+    try:
+        return measured_flops(device, dtype, torch.get_num_threads())
+    except RuntimeError:  # no room for the matrices, or no product of this type: a measurement must not end a run
+        return None
 
 
 @functools.lru_cache

@@ -12,7 +12,7 @@ from zoo.core.conformance.case import Case, Meter, RungError, SkipRung
 from zoo.core.conformance.tools import still
 from zoo.core.fit import fit, make_trainer
 
-_TOLERANCE = {"64": 1e-8, "32": 1e-3, "bf16": 5e-2}
+_TOLERANCE = {"64": 1e-8, "32": 1e-3, "bf16": 5e-2, "fp16": 5e-2}
 
 
 def device_batch(case: Case, meter: Meter) -> None:

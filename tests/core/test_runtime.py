@@ -173,7 +173,7 @@ def test_a_resumed_fit_keeps_the_number_it_was_begun_with(probing, tmp_path, mon
 # Compiled code
 
 
-@pytest.mark.parametrize("precision", ["32", "bf16"])
+@pytest.mark.parametrize("precision", ["32", pytest.param("bf16", marks=pytest.mark.slow)])
 def test_compiled_and_eager_agree(tmp_path, precision, notes):
     options = {"precision": precision, "epochs": 2, "dropout": 0.3, "microbatches": 2, "ema": 0.9, "select": "last"}
     module, data = toy(**options, compile=True)

@@ -111,7 +111,10 @@ class TrainSpec(Spec):
     ``bf16`` and ``fp16`` (GPU only) run the network's forward under autocast.
     """
     compile: bool = False
-    """Whether the network is compiled for training by ``torch.compile``; where that fails, it runs as it is."""
+    """Whether the network is compiled for training by ``torch.compile``; where that fails, it runs as it is.
+
+    Compiling takes up to a minute or two before the first step, and pays for large networks on a GPU.
+    """
     divergence: Annotated[float, Field(gt=1)] = 1e4
     """A step whose loss exceeds this multiple of the median of the first steps stops the run."""
 

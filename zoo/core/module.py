@@ -121,7 +121,8 @@ class ZooModule(L.LightningModule):
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
     def _lr_factor(self, step: int) -> float:
-        elapsed = self.elapsed() if self.signals is None else self.signals.elapsed
+        # Before the first exchange every rank takes the same number, never its own clock.
+        elapsed = self.elapsed_before if self.signals is None else self.signals.elapsed
         at = timed_step(step, self.total_steps, elapsed, self.budget_seconds)
         return lr_factor(at, self.total_steps, self.train_spec)
 

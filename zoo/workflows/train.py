@@ -234,8 +234,8 @@ def _start(folder: Path, prepared: Prepared, *, resume: bool, say: Any) -> None:
     elif stored_run(folder) is None:
         if (folder / CHECKPOINT).exists():
             raise InputError(
-                f"{folder} holds a checkpoint, and its run.json is missing or empty, so nobody can tell which run it is "
-                "of. Put run.json back, or start a new run with another --out."
+                f"{folder} holds a checkpoint, and its run.json is missing or empty, so nobody can tell which run "
+                "it is of. Put run.json back, or start a new run with another --out."
             )
         (folder / "run.json").unlink(missing_ok=True)  # of a run killed while it was claiming
         claim(folder)

@@ -42,6 +42,10 @@ class DivergenceError(ZooError):
     """The training loss became non-finite or exploded."""
 
 
+class NetworkError(ZooError, ValueError):
+    """A network does not give what the core asks of every network."""
+
+
 class StoppedError(ZooError):
     """The work was told to stop, and can be resumed (exit code 130, as after Ctrl-C)."""
 

@@ -16,7 +16,7 @@ from zoo.core.conformance.case import Meter, Rung, RungError, SkipRung, referenc
 from zoo.core.conformance.oracle import window_loss
 from zoo.core.conformance.tools import hide_labels
 from zoo.core.module import ZooModule
-from zoo.errors import DivergenceError, InputError
+from zoo.errors import InputError
 
 sys.path.insert(0, str(Path(__file__).parent))
 from broken import EXAMPLE, make, own
@@ -46,13 +46,14 @@ def test_a_network_that_keeps_the_contract_passes():
     found = check(Case("right", make, symmetry=own.reordered), SINGLE)
     assert [(r.rung, r.status) for r in found if r.rung < 10] == [(n, "pass") for n in SINGLE if n < 10]
     assert all(r.error <= r.tolerance for r in found if r.rung < 10)
+    assert found[2].error < 0.01  # learning goes on below the bound, so that the error says how far it is
 
 
 # Where a promise is broken: the rung that must find it, and what it must say.
 FAULTS = [
     ("Unused", 1, r"no gradient reaches forgotten\.bias, forgotten\.weight"),
     ("Silenced", 1, "the gradient is zero in 4 steps of gate"),
-    ("Exploding", 1, "the loss of the first batch is"),
+    ("Exploding", 1, "the output '(radius|inside)' holds -?inf: 8 of its 8 numbers"),
     ("DroppedMask", 2, "the loss with wild values in masked positions: error"),
     ("MaskedByProduct", 2, "with wild values in masked positions: not finite"),
     ("MeanOfMeans", 2, "the loss beside its definition: error"),
@@ -61,7 +62,7 @@ FAULTS = [
     ("WrongReport", 2, "val_mean with wild values in masked positions"),
     ("Blind", 3, "the share of the loss that is left after 400 steps: error"),
     ("BatchNormed", 4, r"batch statistics in norm \(BatchNorm1d\)"),
-    ("Centred", 4, "in a batch beside '(radius|inside)' alone in evaluation mode"),
+    ("Centred", 4, "in a batch.* beside '(radius|inside)' alone in evaluation mode"),
     ("CentredInTraining", 4, "in training mode"),
     ("PaddingLeak", 4, "beside the largest item beside|among copies of the largest item beside|in a batch"),
     ("NotEmpty", 4, "ValueError: no items"),
@@ -170,7 +171,7 @@ def test_the_device_rung_compares_with_the_cpu():
     compare_devices(Case("right", make), meter, "cpu", ["32"])
     assert meter.passed
     assert meter.worst[0] > 0  # float32 is not float64
-    with pytest.raises(DivergenceError, match="the loss is"):
+    with pytest.raises(RungError, match=r"the output '(radius|inside)' holds"):
         compare_devices(broken("Exploding"), Meter(), "cpu", ["32"])
     off = Meter()
     compare_devices(broken("CoarseInSingle"), off, "cpu", ["64", "32"])

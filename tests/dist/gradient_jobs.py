@@ -16,7 +16,7 @@ def some_missing(payload):
     if own == 1:
         second.grad = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
     found = {"loss": float(sum_gradients([none, second, both], torch.tensor(10.0 + own)))}
-    found |= {name: None if p.grad is None else p.grad.tolist() for name, p in zip("bsn", (both, second, none))}
+    found |= {n: None if p.grad is None else p.grad.tolist() for n, p in {"b": both, "s": second, "n": none}.items()}
     found["loss of no parameters"] = float(sum_gradients([], torch.tensor(0.5)))
     # Parameters of another type make a buffer of their own, and there only rank 0 has a gradient.
     wide = torch.nn.Parameter(torch.zeros(3, dtype=torch.float64))

@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from zoo.core.types import SumCount, Target
+from zoo.errors import NetworkError
 from zoo.specs.target import TargetSpec
 
 _ELEMENTWISE: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
@@ -58,7 +59,7 @@ class MaskedLoss:
 
         Raises
         ------
-        ValueError
+        NetworkError
             If the shapes differ: broadcasting a loss is always a mistake.
         """
         pred = pred if pred.dtype == torch.float64 else pred.float()
@@ -83,9 +84,9 @@ class MaskedLoss:
 
     def _elementwise(self, pred: Tensor, target: Target) -> tuple[Tensor, Tensor]:
         if pred.shape != target.values.shape:
-            raise ValueError(
-                f"target {self.target!r}: predictions {tuple(pred.shape)} "
-                f"and labels {tuple(target.values.shape)} differ"
+            raise NetworkError(
+                f"the network's output for {self.target!r} has the shape {tuple(pred.shape)}, its labels "
+                f"{tuple(target.values.shape)}: return one row per label row, and as many columns"
             )
         pred = torch.where(target.mask, pred, 0.0)
         true = torch.where(target.mask, target.values, 0.0).to(pred.dtype)
@@ -98,8 +99,9 @@ class MaskedLoss:
 
     def _cross_entropy(self, pred: Tensor, target: Target) -> tuple[Tensor, Tensor]:
         if pred.ndim != 2 or pred.shape[:1] != target.values.shape:
-            raise ValueError(
-                f"target {self.target!r}: logits {tuple(pred.shape)} do not fit labels {tuple(target.values.shape)}"
+            raise NetworkError(
+                f"the network's output for {self.target!r} has the shape {tuple(pred.shape)}, its labels "
+                f"{tuple(target.values.shape)}: return one row per label, and one column per class"
             )
         pred = torch.where(target.mask.unsqueeze(1), pred, 0.0)
         true = torch.where(target.mask, target.values, 0)

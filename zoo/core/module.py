@@ -31,6 +31,7 @@ from zoo.core.ranks import Signals, exchange, rank, sum_gradients, values_from_m
 from zoo.core.reduction import step_loss
 from zoo.core.schedule import lr_factor, timed_step
 from zoo.core.types import Batch, Labels
+from zoo.errors import NetworkError
 from zoo.specs.model import ScalerSpec, ScoreInfo
 from zoo.specs.target import TargetSpec
 from zoo.specs.task import MetricSpec, TrainSpec
@@ -108,14 +109,31 @@ class ZooModule(L.LightningModule):
         """Return raw outputs per target, in float32 or wider."""
         with autocast(self.train_spec.precision, self.device):
             outputs = self.run(batch)
+        self._check_outputs(outputs)
         return full(outputs)
+
+    def _check_outputs(self, outputs: object) -> None:
+        """Raise unless there is an output for every target."""
+        if isinstance(outputs, Mapping) and outputs.keys() >= self.losses.keys():
+            return
+        wanted = ", ".join(map(repr, self.losses))
+        if not isinstance(outputs, Mapping):
+            raise NetworkError(
+                f"the network's forward returns {type(outputs).__name__}; it must return a dict with a tensor (n, k) "
+                f"for each target: {wanted}"
+            )
+        missing = [name for name in self.losses if name not in outputs]
+        raise NetworkError(
+            f"the network's forward returns no output for {', '.join(map(repr, missing))}; it returns "
+            f"{', '.join(map(repr, outputs)) or 'nothing'}, and the targets are {wanted}"
+        )
 
     def transfer_batch_to_device(self, batch: Any, device: torch.device, dataloader_idx: int) -> Any:  # noqa: ARG002
         """Move a window or a batch."""
         return move_window(batch, device)
 
     def configure_optimizers(self) -> dict[str, Any]:
-        """Return the optimiser of ``train.optimizer`` and a schedule that is a function of the step (or of time used)."""
+        """Return AdamW, or Muon with it, and a schedule that is a pure function of the step (or of the time used)."""
         optimizer = make_optimizer(self.network, self.train_spec)
         schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, self._lr_factor)
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
@@ -185,7 +203,7 @@ class ZooModule(L.LightningModule):
         """Raise if a trainable parameter takes no part in the loss: it would be decayed and never learn."""
         unused = [n for n, p in self.network.named_parameters() if p.requires_grad and p.grad is None]
         if unused:
-            raise ValueError(f"no gradient reaches {', '.join(unused)}: build only what the loss uses")
+            raise NetworkError(f"no gradient reaches {', '.join(unused)}: build only what the loss uses")
 
     def reseed(self, batch: Batch) -> None:
         """Let dropout and augmentation draw from (seed, epoch, window, microbatch, rank), so that none needs saving."""

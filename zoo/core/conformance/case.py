@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from zoo.core.datamodule import ZooDataModule
 from zoo.core.module import ZooModule
+from zoo.errors import ZooError
 
 Make = Callable[..., tuple[ZooModule, ZooDataModule]]
 Pairs = Iterable[tuple[Tensor, Tensor]]
@@ -59,13 +60,40 @@ class Case:
     examples: Callable[[], Pairs] | None = None
 
     def build(self, **train: Any) -> tuple[ZooModule, ZooDataModule]:
-        """Return a fresh module and its data."""
-        return self.make(**self.options, **train)
+        """Return a fresh module and its data; the module raises where an output is not finite."""
+        return built(self.make(**self.options, **train))
 
     @functools.cached_property
     def train_size(self) -> int:
         """Number of training items."""
         return len(self.build()[1].parts["train"])
+
+
+def built(made: Any) -> tuple[ZooModule, ZooDataModule]:
+    """Return what a case's ``make`` made, watched for outputs that are not finite.
+
+    Raises
+    ------
+    RungError
+        If it is not a module and its data.
+    """
+    parts = made if isinstance(made, tuple) else (made,)
+    if [isinstance(p, k) for p, k in zip(parts, (ZooModule, ZooDataModule), strict=False)] != [True, True]:
+        kinds = ", ".join(type(part).__name__ for part in parts)
+        raise RungError(f"`make` returns {kinds}; it must return a ZooModule and a ZooDataModule")
+    module, data = parts
+    module.register_forward_hook(_ask_for_finite)
+    return module, data
+
+
+def _ask_for_finite(module: nn.Module, args: object, outputs: Mapping[str, Tensor]) -> None:  # noqa: ARG001
+    for name, output in outputs.items():
+        found = output.detach()
+        wild = found[~found.isfinite()]
+        if len(wild):
+            raise NotFiniteError(
+                f"the output {name!r} holds {float(wild[0])}: {len(wild)} of its {found.numel()} numbers"
+            )
 
 
 @dataclass(frozen=True)
@@ -96,8 +124,12 @@ class SkipRung(Exception):  # noqa: N818 - no error
     """The rung does not apply; the message says why."""
 
 
-class RungError(Exception):
+class RungError(ZooError):
     """The rung failed in a way that has no number."""
+
+
+class NotFiniteError(RungError):
+    """An output is NaN or infinite."""
 
 
 class Meter:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import tempfile
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +54,7 @@ def resume(case: Case, meter: Meter) -> None:
             _compare(stopped, straight, meter)
         resumed_network, resumed = _fit(case, stopped)
         if resumed != result:
-            raise RungError(f"the resumed fit ended otherwise: {resumed} instead of {result}")
+            raise RungError(f"the resumed fit ended otherwise: {_differences(resumed, result)}")
         for name, tensor in network.items():
             meter.bits(resumed_network[name], tensor, f"the selected weights, {name}")
         _compare(stopped, whole, meter)
@@ -109,4 +110,14 @@ def _compare(folder: Path, reference: Path, meter: Meter) -> None:
         if isinstance(value, torch.Tensor | float) and type(got[name]) is type(value):
             meter.bits(got[name], value, f"{name} of the checkpoint")
         elif got[name] != value:
-            raise RungError(f"{name} of the checkpoint is {got[name]!r} instead of {value!r}")
+            raise RungError(f"{name} of the checkpoint is {_said(got[name])} instead of {_said(value)}")
+
+
+def _differences(got: FitResult, want: FitResult) -> str:
+    """Say in which fields two results differ."""
+    names = [field.name for field in fields(want) if getattr(got, field.name) != getattr(want, field.name)]
+    return ", ".join(f"{name} {getattr(got, name)!r} instead of {getattr(want, name)!r}" for name in names)
+
+
+def _said(value: Any) -> str:
+    return f"a tensor {tuple(value.shape)}" if isinstance(value, torch.Tensor) else repr(value)

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import math
+import sysconfig
+import textwrap
 import time
+import traceback
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 
 import torch
 
 from zoo.core.conformance.accelerator import device_batch
-from zoo.core.conformance.case import Case, Meter, Rung, RungError, SkipRung
+from zoo.core.conformance.case import Case, Meter, Rung, SkipRung
 from zoo.core.conformance.composition import batch_composition, symmetry
 from zoo.core.conformance.continuation import resume
 from zoo.core.conformance.derivatives import finite_differences
 from zoo.core.conformance.learning import loss_and_masks, one_batch, overfit
 from zoo.core.conformance.processes import two_ranks
 from zoo.core.conformance.storage import save_and_load
-from zoo.errors import InputError
+from zoo.errors import InputError, ZooError
 
 RUNGS: dict[int, tuple[str, Callable[[Case, Meter], None]]] = {
     1: ("one batch", one_batch),
@@ -31,6 +35,9 @@ RUNGS: dict[int, tuple[str, Callable[[Case, Meter], None]]] = {
     9: ("two ranks", two_ranks),
     10: ("device batch", device_batch),
 }
+
+_LONGEST = 300
+_NOT_OWN = ("<", str(Path(__file__).parents[2]), *(sysconfig.get_path(p) for p in ("stdlib", "purelib", "platlib")))
 
 
 def verify(case: Case, rungs: Iterable[int] | None = None, report: Callable[[Rung], None] | None = None) -> list[Rung]:
@@ -99,10 +106,8 @@ def _climb(case: Case, number: int) -> Rung:
             function(case, meter)
     except SkipRung as skip:
         status, reason = "skip", str(skip)
-    except RungError as failure:
-        status, reason = "fail", str(failure)
     except Exception as broken:  # noqa: BLE001 - whatever the network does wrong is a rung that failed
-        status, reason = "fail", f"{type(broken).__name__}: {' '.join(str(broken).split())}"
+        status, reason = "fail", _line(broken)
     else:
         if meter.worst is not None:
             error, tolerance, what = meter.worst
@@ -110,6 +115,16 @@ def _climb(case: Case, number: int) -> Rung:
                 status, reason = "fail", f"{what}: {_size(error, tolerance)}"
         reason = "; ".join([*([reason] if reason else []), *meter.notes])
     return Rung(number, name, status, error, tolerance, time.monotonic() - started, reason)  # type: ignore[arg-type]
+
+
+def _line(broken: Exception) -> str:
+    """Return what went wrong as one line, and where in the user's own code, if it was there."""
+    text = " ".join(str(broken).split())
+    if isinstance(broken, ZooError):
+        return text
+    said = textwrap.shorten(f"{type(broken).__name__}: {text}" if text else type(broken).__name__, _LONGEST)
+    own = [f for f in traceback.extract_tb(broken.__traceback__) if not f.filename.startswith(_NOT_OWN)]
+    return f"{said} ({own[-1].filename}, line {own[-1].lineno}, in {own[-1].name})" if own else said
 
 
 def _size(error: float, tolerance: float) -> str:

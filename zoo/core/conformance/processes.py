@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from zoo.core.conformance.case import Case, Make, Meter, RungError, SkipRung, reference
+from zoo.core.conformance.case import Case, Make, Meter, RungError, SkipRung, built, reference
 from zoo.core.conformance.tools import hide_labels, is_random, still
 from zoo.core.datamodule import ZooDataModule
 from zoo.core.fit import fit, make_trainer
@@ -70,17 +70,19 @@ def _compare(one: Path, two: Path, meter: Meter) -> None:
 def job(payload: dict[str, Any]) -> None:
     """Fit a case on the ranks there are, and write weights, metrics and this rank's counts to files."""
     make: Make = load_function(payload["make"])
-    module, data = make(
-        **payload["options"],
-        precision="64",
-        batch_size=payload["batch_size"],
-        microbatches=1,
-        epochs=payload["epochs"],
-        lr=1e-3,
-        optimizer="adamw",
-        ema=None,
-        patience=None,
-        select="last",
+    module, data = built(
+        make(
+            **payload["options"],
+            precision="64",
+            batch_size=payload["batch_size"],
+            microbatches=1,
+            epochs=payload["epochs"],
+            lr=1e-3,
+            optimizer="adamw",
+            ema=None,
+            patience=None,
+            select="last",
+        )
     )
     still(module.network)
     hide_labels(data)

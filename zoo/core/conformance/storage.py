@@ -36,7 +36,8 @@ def save_and_load(case: Case, meter: Meter) -> None:
             meter.bits(got[name], tensor, f"{name} after loading")
         batch = data.source.batch(first_items(data, _ITEMS))
         with torch.no_grad():
-            after, before = loaded.eval()(batch), module.network.eval()(batch)
+            module.network.eval()
+            before, after = module(batch), loaded.eval()(batch)
         for name, output in before.items():
             meter.bits(after[name], output, f"outputs of {name!r} after loading")
     if case.examples is not None:

@@ -17,6 +17,9 @@ from zoo.core.types import Batch, Labels
 HIDDEN = 0.3
 """Share of the labels that :func:`hide_labels` hides."""
 
+_UNUSED = ": build only what the loss uses"
+_EMPTY = ", not even zeros, when a batch is empty"
+
 
 def still(network: nn.Module) -> None:
     """Turn dropout off without leaving training mode, in which everything else is to be verified too.
@@ -83,10 +86,18 @@ class Step:
 
 
 def backward(module: ZooModule, window: list[Batch]) -> Step:
-    """Accumulate a window's gradient as a training step does, clipping and optimiser left out."""
+    """Accumulate a window's gradient as a training step does, clipping and optimiser left out.
+
+    Raises
+    ------
+    RungError
+        Naming the trainable parameters without a gradient.
+    """
     outputs: list[Mapping[str, Tensor]] = []
 
-    def keep(_: nn.Module, __: object, found: Mapping[str, Tensor]) -> None:
+    def keep(_: nn.Module, __: object, found: object) -> None:
+        if not isinstance(found, Mapping):
+            return  # the module refuses it with a message of its own
         for output in found.values():
             if output.requires_grad:
                 output.retain_grad()
@@ -105,7 +116,11 @@ def backward(module: ZooModule, window: list[Batch]) -> Step:
             losses.append(loss.detach())
     finally:
         handle.remove()
-    return Step(torch.stack(losses).sum(), outputs, gradients(module.network))
+    found = gradients(module.network)
+    unused = sorted(trainable(module.network).keys() - found.keys())
+    if unused:
+        raise RungError(f"no gradient reaches {', '.join(unused)}{_EMPTY if not any(map(len, window)) else _UNUSED}")
+    return Step(torch.stack(losses).sum(), outputs, found)
 
 
 def gradients(network: nn.Module) -> dict[str, Tensor]:

@@ -107,7 +107,7 @@ def _bundle(name: str, catalog: Catalog, includes: Sequence[Path]) -> Path:
 def _of_bundle(bundle: Path, catalog: Catalog, folder: Path, mirror: Path | None) -> Small:
     """Return a bundle on rows of the data it was trained on, or else on its examples with made-up labels."""
     spec = read_spec(bundle)
-    run = stored_run(bundle.parent)
+    run = stored_run(bundle.parent) if (bundle.parent / "run.json").is_file() else None
     if run is not None and run.data_file is not None:
         path = Path(run.data_file)
         if not path.is_file() or sha256_of(path) != run.dataset.files[0].sha256:
@@ -160,10 +160,11 @@ class Small:
         for seed in range(10):
             found = replace(self, run=self.run.model_copy(update={"split_seed": seed}))
             try:
-                found.prepared()
+                architecture = found.prepared().architecture
             except DataError:
                 continue
-            return found
+            # A bundle's name says which architecture it has.
+            return found if self.bundle is not None else replace(found, name=f"{self.name} ({architecture})")
         self.prepared()
         return self
 

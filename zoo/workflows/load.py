@@ -35,7 +35,7 @@ def find_bundle(model: str | Path, includes: list[Path] | None = None) -> Path:
         if (folder / "config.json").is_file():
             return folder
     if path.exists():
-        raise BundleError(f"{path} is not a bundle: it has no config.json. A bundle is the folder `bundle/` of a run.")
+        raise BundleError(_why_no_bundle(path))
     catalog = Catalog(includes or [])
     if str(model) in catalog.names("model"):
         return catalog.model_path(str(model))
@@ -44,6 +44,23 @@ def find_bundle(model: str | Path, includes: list[Path] | None = None) -> Path:
         f"no model {str(model)!r}: neither a folder nor a zoo model.{did_you_mean(str(model), known)} "
         f"Zoo models: {', '.join(known) or 'none yet'}."
     )
+
+
+def _why_no_bundle(path: Path) -> str:
+    """Say what a path is instead of a bundle, and what to type."""
+    general = " A bundle is the folder `bundle/` of a run."
+    if path.is_file():
+        folder = path.parent
+        known = any((folder / name).is_file() for name in ("config.json", "run.json"))
+        return f"{path} is a file, not a bundle.{f' Give its folder: {folder}' if known else general}"
+    if (path / "run.json").is_file():
+        return (
+            f"{path} holds a run that is not finished, so there is no bundle in it yet. Finish it first: "
+            f"zoo train --resume --out {path}"
+        )
+    below = sorted(p for p in path.iterdir() if any((f / "config.json").is_file() for f in (p, p / "bundle")))
+    hint = f" Did you mean {below[-1]}?" if below else general
+    return f"{path} is not a bundle: it has no config.json.{hint}"
 
 
 def load_bundle(folder: Path, *, device: str = "auto") -> Model:

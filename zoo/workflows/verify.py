@@ -14,6 +14,19 @@ from zoo.resources import mirror_dir
 from zoo.workflows.cases import case_of
 from zoo.workflows.console import print_json, print_line, print_table
 
+_SHOWS = {
+    1: "every weight gets a finite gradient and a finite step",
+    2: "the loss is the one defined, and hidden labels change no bit",
+    3: "eight items can be learnt by heart",
+    4: "an item predicts the same alone and in any batch",
+    5: "an input written otherwise predicts the same",
+    6: "the gradient is that of the loss",
+    7: "a saved model comes back to the bit",
+    8: "a fit that was stopped goes on to the same bits",
+    9: "two processes end with the weights of one",
+    10: "a GPU gives the loss of the CPU",
+}
+
 
 def verify(
     name: str | Path,
@@ -85,11 +98,17 @@ def _progress(total: int) -> Callable[[Rung], None]:
 
 
 def _print(name: str, found: list[Rung]) -> None:
-    rows = [[r.rung, r.name, r.status, r.error, r.tolerance, round(r.seconds, 1)] for r in found]
-    print_table(["rung", "name", "status", "error", "tolerance", "seconds"], rows, name)
+    rows = [
+        [r.rung, r.name, r.status, r.error, _allowed(r.tolerance), round(r.seconds, 1), _SHOWS[r.rung]] for r in found
+    ]
+    print_table(["rung", "name", "status", "error", "tolerance", "seconds", "what it shows"], rows, name)
     for rung in found:
         if rung.reason:
             print_line(f"rung {rung.rung}: {rung.reason}")
     count = {status: sum(r.status == status for r in found) for status in ("pass", "fail", "skip")}
     seconds = sum(r.seconds for r in found)
     print_line(f"{count['pass']} passed, {count['fail']} failed, {count['skip']} skipped in {seconds:.0f} s")
+
+
+def _allowed(tolerance: float | None) -> float | str | None:
+    return "exact" if tolerance == 0 else tolerance

@@ -33,6 +33,12 @@ def test_ragged_index_gathers_nodes_of_repeated_and_empty_items():
     assert where.tolist() == []
 
 
+@pytest.mark.parametrize("words", [(0, 0, 0, 0, 0), (7, 3, 2**31, 1, 5), (2**32 - 1, 1), (2**32, 1), (2**70, 0, 9)])
+def test_a_random_key_is_numpy_s_of_the_same_words(words):
+    state = np.random.SeedSequence(list(words)).generate_state(1, np.uint64)
+    assert random_key(*words) == int(state[0]) >> 1
+
+
 def test_random_keys_differ_in_every_part():
     keys = {
         random_key(*k) for k in [(0, 0, 0, 0, 0), (1, 0, 0, 0, 0), (0, 1, 0, 0, 0), (0, 0, 0, 1, 0), (0, 0, 0, 0, 1)]

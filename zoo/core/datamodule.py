@@ -212,5 +212,8 @@ def move_window(window: list[Batch] | Batch, device: torch.device) -> list[Batch
 
 def random_key(seed: int, *parts: int) -> int:
     """Return a 63-bit seed from (seed, epoch, window, microbatch, rank), for dropout and augmentation."""
-    state: np.ndarray = np.random.SeedSequence([seed, *parts]).generate_state(1, np.uint64)
-    return int(state[0] >> np.uint64(1))
+    entropy: Any = [seed, *parts]
+    if seed < 2**32:
+        entropy = np.array(entropy, np.uint32)  # the same words, in half the time
+    low, high = np.random.SeedSequence(entropy).generate_state(2).tolist()
+    return int(high << 32 | low) >> 1

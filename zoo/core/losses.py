@@ -70,6 +70,12 @@ class MaskedLoss:
         total = torch.where(target.mask, losses * weight, 0.0).sum()
         return SumCount(total, self.count(target))
 
+    def number(self, target: Target) -> float:
+        """Return :meth:`count` as a number, by the shortest way."""
+        if target.weight is None and self.class_weights is None:
+            return float(target.mask.count_nonzero().item())
+        return float(self.count(target))
+
     def count(self, target: Target) -> Tensor:
         """Return the denominator of a batch: the (weighted) number of valid labels, a float64 scalar."""
         if target.weight is None and self.class_weights is None:

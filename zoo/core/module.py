@@ -172,7 +172,10 @@ class ZooModule(L.LightningModule):
         self._window = window
         self.epoch = window[0].key[0]
         fault("before-step")
-        self.optimizers().step(closure=self._closure)
+        optimizer = self.optimizers()
+        self.rates = {str(group.get("name", i)): float(group["lr"]) for i, group in enumerate(optimizer.param_groups)}
+        self.lr = next(iter(self.rates.values()))
+        optimizer.step(closure=self._closure)
         self.lr_schedulers().step()
         self._window = []
         self.step += 1
@@ -221,13 +224,11 @@ class ZooModule(L.LightningModule):
 
     def on_before_optimizer_step(self, optimizer: torch.optim.Optimizer) -> None:
         """Clip the gradient, unscaled and summed over the window; stop if it or a loss has diverged."""
-        self.rates = {str(group.get("name", i)): float(group["lr"]) for i, group in enumerate(optimizer.param_groups)}
-        self.lr = next(iter(self.rates.values()))
         parameters = [p for group in optimizer.param_groups for p in group["params"]]
         limit = self.train_spec.clip
         norm = torch.nn.utils.clip_grad_norm_(parameters, float("inf") if limit is None else limit)
         # All of a step's numbers at once: each question to a GPU waits until it has done everything before.
-        *losses, total, size = torch.stack([v.double() for v in (*self._losses, norm)]).tolist()
+        *losses, total, size = torch.stack([*self._losses, norm]).tolist()
         self.watch.check_losses(losses, total, self._window, self.step)
         if math.isfinite(size) or not self._may_skip():
             self.watch.check_gradient(size, self._window, self.step)
@@ -280,6 +281,8 @@ def _total(losses: list[Tensor]) -> Tensor:
 
     Neither ``sum``, whose order is torch's choice, nor ``cumsum``, which has no deterministic kernel on a GPU.
     """
+    if len(losses) == 1:
+        return losses[0]
     total = losses[0].double()
     for loss in losses[1:]:
         total = total + loss

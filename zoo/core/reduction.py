@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -23,8 +24,8 @@ from zoo.core.types import Target
 
 def local_counts(losses: dict[str, MaskedLoss], microbatches: Sequence[dict[str, Target]]) -> Tensor:
     """Return ``(t,)`` float64: the denominators of one rank's window, in the order of ``losses``."""
-    counts = [sum(float(loss.count(targets[name])) for targets in microbatches) for name, loss in losses.items()]
-    return torch.tensor(counts, dtype=torch.float64)
+    counts = [sum(loss.number(targets[name]) for targets in microbatches) for name, loss in losses.items()]
+    return torch.from_numpy(np.array(counts, np.float64))  # `torch.tensor` takes four times as long
 
 
 def step_loss(sums: Sequence[Tensor], counts: Tensor, weights: Sequence[float], reduction: str) -> Tensor:

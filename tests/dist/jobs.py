@@ -1,11 +1,16 @@
 """What the processes of the tests do; each function writes what it found to files named in the payload."""
 
 import json
+import os
 import sys
+import time
+from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
+from torch import distributed
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "core"))
 from oracle_case import CASES, check, run
@@ -14,10 +19,12 @@ from toy import toy
 from zoo.core.evaluation import make_outcome, raw_outputs, select_labels, to_predictions
 from zoo.core.fit import finish, fit, make_trainer
 from zoo.core.metrics import score
-from zoo.core.ranks import rank, ranks
+from zoo.core.ranks import long_barrier, rank, ranks
 from zoo.core.resume import SaveEvery, read_checkpoint
 from zoo.workflows.build import prepare
 from zoo.workflows.runfolder import stored_run
+
+RANK, WORLD = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
 
 
 def train_toy(payload):
@@ -87,3 +94,22 @@ def evaluate_saved(payload):
         scores = {m.name: score(m.name, outcomes).model_dump() for m in run.task.metrics}
         out = Path(payload["out"]) / f"scores-{rows}-{rank()}-of-{ranks()}.json"
         out.write_text(json.dumps(scores))
+
+
+def slow_main(payload):
+    """Let rank 0 take longer alone than a collective waits, inside a long barrier and beside a plain one."""
+    distributed.destroy_process_group()
+    store = f"file://{payload['folder']}/store"
+    patience = timedelta(seconds=2)
+    distributed.init_process_group("gloo", init_method=store, rank=RANK, world_size=WORLD, timeout=patience)
+    with long_barrier():
+        if rank() == 0:
+            time.sleep(5)
+            (Path(payload["folder"]) / "through").touch()
+    assert (Path(payload["folder"]) / "through").exists()
+    if rank() == 0:
+        time.sleep(5)
+        return
+    with pytest.raises(RuntimeError, match="[Tt]imed out"):
+        distributed.barrier()
+    (Path(payload["folder"]) / "a-plain-barrier-gave-up").touch()

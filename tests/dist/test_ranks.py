@@ -87,3 +87,8 @@ def test_all_ranks_see_the_same_scores(tmp_path):
     trained(tmp_path / "run", 2, patience=2, epochs=30, lr=0.05)
     said = [json.loads((tmp_path / "run" / f"rank-{r}-of-2.json").read_text()) for r in range(2)]
     assert said[0] == said[1]
+
+
+def test_ranks_wait_for_what_rank_0_does_alone_however_long_it_takes(tmp_path):
+    run_on_ranks(f"{JOBS}:slow_main", {"folder": str(tmp_path)}, world=2)
+    assert (tmp_path / "a-plain-barrier-gave-up").exists()

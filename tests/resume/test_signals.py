@@ -79,6 +79,49 @@ def test_a_warning_saves_and_a_stop_names_the_command_that_goes_on(runs, tmp_pat
     assert different(tmp_path / "truth", folder) == []
 
 
+def stopped_at(runs, words, place, number, mark):
+    """Send a signal to a run of one process that stands still at a place; return what it said last."""
+    job = runs.start(words, fault=place, signal="SIGSTOP", env=mark)
+    send(job, first_process(job, 1, mark), number)
+    code, said = job.end(60)
+    assert code == 130, said
+    return said.splitlines()[-1]
+
+
+def test_ctrl_c_in_the_last_validation_is_heard(runs, truth, tmp_path, mark):
+    said = stopped_at(runs, runs.words(tmp_path / "r"), "lap-end:6", signal.SIGINT, mark)
+    assert said == f"zoo: stopped by SIGINT, saved up to step 15. Go on with: zoo train --resume --out {tmp_path / 'r'}"
+    assert not (tmp_path / "r" / "predictions.csv").exists()
+    runs.go(["train", "--resume", "--out", tmp_path / "r"])
+    assert different(truth, tmp_path / "r") == []
+
+
+def test_a_stop_after_the_fit_says_how_to_go_on(runs, truth, tmp_path, mark):
+    for name in ("SIGTERM", "SIGINT"):
+        folder = tmp_path / name
+        said = stopped_at(runs, runs.words(folder), "finalise:1", getattr(signal, name), mark)
+        by = "Ctrl-C" if name == "SIGINT" else name
+        assert said == f"zoo: stopped by {by}, saved up to step 15. Go on with: zoo train --resume --out {folder}"
+        runs.go(["train", "--resume", "--out", folder])
+        assert different(truth, folder) == []
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
+def test_a_stop_while_the_processes_start_claims_nothing(runs, tmp_path, mark, name):
+    words = runs.words(tmp_path / "r", "--devices", "2")
+    job = runs.start(words, fault="process-started:1", signal="SIGSTOP", env={**mark, "ZOO_FAULT_RANK": "0"})
+    first = first_process(job, 2, mark)
+    os.kill(job.pid, getattr(signal, name))
+    wait_for(lambda: signalled(first, getattr(signal, name)))
+    os.kill(first, signal.SIGCONT)
+    code, said = job.end(60)
+    assert code == 130, said
+    again = f"zoo train --resume --out {tmp_path / 'r'}"
+    assert said.splitlines()[-1] == f"zoo: stopped by {name}, before anything was saved. Go on with: {again}"
+    assert "Traceback" not in said
+    assert processes(**mark) == []
+
+
 @pytest.mark.slow
 def test_a_killed_process_ends_the_job_and_is_named(runs, tmp_path, mark):
     words = runs.words(tmp_path / "r", *ENDLESS, "--devices", "2")

@@ -31,6 +31,7 @@ from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SignalEx
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
+from zoo.core.faults import fault
 from zoo.core.files import write_atomic
 from zoo.errors import InputError, StoppedError, ZooError
 
@@ -200,6 +201,7 @@ def main(path: str) -> int:
     job = json.loads(Path(path).read_text())
     (Path(path).parent / f"pid-{os.getpid()}").touch()
     _end_with_launcher()
+    fault("process-started")
     sys.path[:] = list(dict.fromkeys([*job["path"], *sys.path]))
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     try:

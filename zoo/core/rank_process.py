@@ -1,22 +1,16 @@
 """What one process of a job runs; see :func:`zoo.core.launch.run_on_ranks`.
 
-It listens to signals before anything slow is imported: one that was told to end while it starts leaves at once and
-without a word, for nothing is to be saved yet. A fit, while it runs, listens to them itself.
+Before anything slow is imported it leaves Ctrl-C to the system, as SIGTERM is: a process that is told to end while it
+starts, or waits for the others in a collective, leaves at once and without a word, for nothing is to be saved yet. A
+fit, while it runs, listens to both.
 """
 
 import os
 import signal
 import sys
-from types import FrameType
-
-
-def _leave(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
-    os._exit(128 + number)
-
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGINT, _leave)
-    signal.signal(signal.SIGTERM, _leave)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     if hasattr(signal, "SIGUSR1"):
         signal.signal(signal.SIGUSR1, signal.SIG_IGN)
     from zoo.core.launch import main

@@ -278,7 +278,7 @@ def test_of_two_runs_with_one_folder_the_second_is_refused(tmp_path, quick, monk
     with pytest.raises(InputError, match="belongs to another run"):
         zoo.train("freesolv", settings=quick, out=tmp_path / "r")
     assert (tmp_path / "r" / "run.json").read_text() == "{}"
-    assert [p.name for p in (tmp_path / "r").iterdir()] == ["run.json"]
+    assert sorted(p.name for p in (tmp_path / "r").iterdir()) == [".lock", "run.json"]
 
 
 def test_an_impossible_folder_is_refused_before_any_work(tmp_path):

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from zoo.core.datamodule import ragged_index, random_key
+from zoo.core.datamodule import random_key
+from zoo.core.ragged import ragged_index
 from zoo.core.sampler import epoch_order, n_windows, window_parts
 
 

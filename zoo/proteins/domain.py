@@ -18,6 +18,7 @@ DOMAIN = Domain(
     architectures={"esm2": "zoo.proteins.esm2:ESM2"},
     baselines={},
     splitters={},
+    default_baselines={"regression": (), "binary": (), "multiclass": ()},
     default_recipe=Recipe(
         model=ModelChoice(hparams={"layers": 4, "width": 128, "heads": 4, "head_width": 128}),
         train=TrainSpec(epochs=20, lr=5e-4),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 import torch
@@ -45,8 +45,8 @@ class ProteinItems:
     checksum: np.ndarray
     window: np.ndarray
 
-    features = None
-    feature_names: tuple[str, ...] = ()
+    features: ClassVar[None] = None
+    feature_names: ClassVar[list[str]] = []
 
     def __len__(self) -> int:
         return len(self.ptr) - 1

@@ -55,8 +55,8 @@ def find_microbatches(data: ZooDataModule, trial: Callable[[list[Batch]], None])
     if pieces != loader.microbatches and is_main():
         world = f"{ranks()} processes x " if ranks() > 1 else ""
         _log.warning(
-            "a step's items do not fit at once: %s%d microbatches of the %d heaviest at most",
-            world, pieces, -(-share // pieces),
+            "a step's %s do not fit at once: %s%d microbatches of at most %d",
+            loader.plan.what, world, pieces, -(-share // pieces),
         )  # fmt: skip
     return pieces
 

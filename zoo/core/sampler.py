@@ -37,6 +37,8 @@ class Plan(Protocol):
 
     windows: int
     """Windows of an epoch, the same in every one."""
+    what: str
+    """What a window holds, in words."""
 
     def epoch(self, seed: int, epoch: int) -> list[np.ndarray]:
         """Return the items of each window of an epoch."""
@@ -66,6 +68,11 @@ class ByCount:
     def windows(self) -> int:
         """Windows of an epoch."""
         return n_windows(self.n, self.batch_size)
+
+    @property
+    def what(self) -> str:
+        """What a window holds, in words."""
+        return f"{self.batch_size} items"
 
     def epoch(self, seed: int, epoch: int) -> list[np.ndarray]:
         """Return the items of each window of an epoch."""
@@ -108,6 +115,7 @@ class ByCost:
         self.cost = np.minimum(cost.astype(np.float64), budget)
         self.budget = budget
         self.windows = max(1, int(self.cost.sum() // budget))
+        self.what = f"items of cost {budget:g}"
 
     def epoch(self, seed: int, epoch: int) -> list[np.ndarray]:
         """Return the items of each window of an epoch."""

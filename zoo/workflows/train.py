@@ -321,10 +321,8 @@ def _describe(prepared: Prepared, folder: Path, say: Any) -> None:
     for line in describe_groups(make_optimizer(prepared.module.network, run.train)):
         say(f"  {line}")
     steps = prepared.datamodule.train_loader.windows
-    what = f"{run.train.batch_size} items each{_division(run)}"
-    if run.train.batch_cost is not None:
-        what = f"cost {run.train.batch_cost:g} each{_division(run)}"
-    say(f"{run.train.epochs} epochs of {steps} steps, {what} → {folder}")
+    what = prepared.datamodule.train_loader.plan.what
+    say(f"{run.train.epochs} epochs of {steps} steps, {what} each{_division(run)} → {folder}")
 
 
 def _division(run: RunSpec) -> str:

@@ -13,7 +13,7 @@ from zoo.core.types import Featurised
 from zoo.errors import unknown_name
 from zoo.specs.task import Recipe
 
-DOMAINS: dict[str, str] = {"molecules": "zoo.molecules.domain:DOMAIN"}
+DOMAINS: dict[str, str] = {"molecules": "zoo.molecules.domain:DOMAIN", "proteins": "zoo.proteins.domain:DOMAIN"}
 
 
 class Splitter(Protocol):
@@ -66,7 +66,7 @@ class Domain:
     architectures
         ``name -> "module:Class"``. ``Class(levels=[...], **hparams)`` is an ``nn.Module`` whose ``forward(inputs)``
         returns ``{level: (n_nodes_or_items, dims[level])}``; ``Class.VERSION``, ``Class.HPARAMS`` (name -> default)
-        and the instance attribute ``dims`` are required.
+        and the instance attribute ``dims`` are required. Levels in ``Class.answers``, if it has that, need no head.
     baselines, splitters
         ``name -> "module:function"``; see :class:`Baseline` and :class:`Splitter`.
     """

@@ -155,6 +155,10 @@ def _labels(
 ) -> dict[str, Labels]:
     labels: dict[str, Labels] = {}
     for target in targets:
+        if target.objective == "masked":
+            classes, allowed = items.node_classes(target.level)
+            labels[target.name] = Labels(classes, allowed, ptr=items.node_ptr(target.level))
+            continue
         strings = table.column(target.source)
         if target.level not in NODE_LEVELS:
             parsed = parse_labels(strings, target, table)

@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from zoo.specs.base import Spec
 
-Level = Literal["molecule", "atom", "bond", "sequence", "residue", "pair", "image", "voxel", "structure"]
+Level = Literal["molecule", "atom", "bond", "sequence", "residue", "token", "pair", "image", "voxel", "structure"]
 TargetKind = Literal["regression", "binary", "multiclass", "vector", "tensor"]
 LossName = Literal["mse", "mae", "huber", "bce", "cross_entropy"]
 DEFAULT_LOSS: dict[str, LossName] = {
@@ -24,7 +24,8 @@ class TargetSpec(Spec):
     """One target: where its labels stand, what they mean and how they enter the loss.
 
     ``name`` is the key everywhere (loss, metrics, prediction columns); ``column`` the data set's column, by default
-    the same. ``loss`` is by default that of the kind. ``classes`` lists the labels as they stand in the file;
+    the same. ``objective`` says where labels come from: ``labels``, that column, or ``masked``, the input itself, of
+    which some nodes are hidden and asked for (the level is then ``token``). ``loss`` is by default that of the kind. ``classes`` lists the labels as they stand in the file;
     ``positive`` is the one a binary target's probability speaks of (by default the second class).
     """
 
@@ -32,6 +33,7 @@ class TargetSpec(Spec):
     column: str = ""
     level: Level
     kind: TargetKind
+    objective: Literal["labels", "masked"] = "labels"
     unit: str | None = None
     loss: LossName | None = None
     weight: Annotated[float, Field(gt=0)] = 1.0
@@ -65,6 +67,10 @@ class TargetSpec(Spec):
             raise ValueError("`positive` must be one of `classes`")
         if self.class_weights is not None and len(self.class_weights) != len(self.classes or []):
             raise ValueError("`class_weights` needs one weight per class")
+        if (self.objective == "masked") != (self.level == "token"):
+            raise ValueError("`objective: masked` and `level: token` go together")
+        if self.objective == "masked" and self.kind != "multiclass":
+            raise ValueError("a masked target is multiclass: its classes are the tokens")
         if self.transform not in (None, "none") and self.kind in ("binary", "multiclass"):
             raise ValueError("a classified target has no transform")
         return self

@@ -67,6 +67,12 @@ class TrainSpec(Spec):
     epochs: Annotated[int, Field(ge=1)] = 50
     batch_size: Annotated[int, Field(ge=1)] = 64
     """Items per optimiser step, over all ranks."""
+    batch_cost: Annotated[float, Field(gt=0)] | None = None
+    """Instead: work per optimiser step, over all ranks, where the domain knows what an item costs.
+
+    Proteins: tokens, and what attention adds to them with the square of the length. Items of like length then stand
+    together, so that little is padding, and `batch_size` means nothing.
+    """
     microbatches: Annotated[int, Field(ge=1)] = 1
     """Accumulation: into how many parts a step's items are cut (per rank).
 

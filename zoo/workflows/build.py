@@ -19,6 +19,7 @@ from zoo.core.evaluation import make_outcome, select_labels
 from zoo.core.heads import HEAD_DEFAULTS, Network
 from zoo.core.labels import check_trainable
 from zoo.core.losses import MaskedLoss
+from zoo.core.masking import Hiding
 from zoo.core.metrics import score
 from zoo.core.module import ZooModule
 from zoo.core.options import with_defaults
@@ -68,7 +69,7 @@ class Prepared:
 
     def labels(self, part: str) -> dict[str, Labels]:
         """Return a part's labels in original units."""
-        return {n: select_labels(values, self.parts[part]) for n, values in self.data.records.labels.items()}
+        return asked_labels(self.data.records, self.datamodule.source.hiding, self.parts[part])
 
 
 def read_dataset(dataset: DatasetSpec, folder: Path, mirror: Path | None) -> tuple[Table, str]:
@@ -136,6 +137,7 @@ def prepare(run: RunSpec, *, folder: Path, mirror: Path | None = None) -> Prepar
         labels={n: scale_labels(scalers[n], v) for n, v in records.labels.items()},
         features=features,
         dtype=dtype,
+        hiding=Hiding.of(task.targets, records.items, run.seed),
     )
     architecture = run.model.architecture or task.architecture_for(len(parts["train"]))
     if architecture not in data.domain.architectures:
@@ -154,9 +156,9 @@ def prepare(run: RunSpec, *, folder: Path, mirror: Path | None = None) -> Prepar
         microbatches=run.train.microbatches,
         seed=run.seed,
         laps=run.train.validations,
+        batch_cost=run.train.batch_cost,
     )
-    val = parts.get("val", np.zeros(0, dtype=np.int64))
-    val_labels = {n: select_labels(v, val) for n, v in records.labels.items()}
+    val_labels = asked_labels(records, source.hiding, parts.get("val", np.zeros(0, dtype=np.int64)))
     module = ZooModule(
         network,
         task.targets,
@@ -170,6 +172,15 @@ def prepare(run: RunSpec, *, folder: Path, mirror: Path | None = None) -> Prepar
         budget_seconds=run.budget_seconds,
     )
     return Prepared(run, data, split, parts, scalers, feature_scaler, datamodule, module, architecture, hparams, head)
+
+
+def asked_labels(records: Records, hiding: Hiding | None, index: np.ndarray) -> dict[str, Labels]:
+    """Return the labels of the items ``index`` in original units: of masked targets, those that evaluation hides."""
+    masked = () if hiding is None else hiding.targets
+    return {
+        name: hiding.labels(labels, index) if hiding is not None and name in masked else select_labels(labels, index)
+        for name, labels in records.labels.items()
+    }
 
 
 def split_of(run: RunSpec, data: Data) -> Split:

@@ -48,7 +48,7 @@ def choose(table: Table, task: TaskSpec, dataset: DatasetSpec) -> list[int]:
     chosen = set(order[:ROWS].tolist())
     node_levels = {c.name for c in dataset.columns if c.kind == "list"}
     for target in task.targets:
-        if target.kind not in ("binary", "multiclass") or target.source in node_levels:
+        if target.kind not in ("binary", "multiclass") or target.source in node_levels or target.objective == "masked":
             continue
         parsed = parse_labels(table.column(target.source), target, table)
         values, mask = parsed.values.reshape(-1)[order], parsed.mask.reshape(-1)[order]

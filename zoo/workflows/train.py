@@ -314,7 +314,8 @@ def _describe(prepared: Prepared, folder: Path, say: Any) -> None:
     for line in describe_groups(make_optimizer(prepared.module.network, run.train)):
         say(f"  {line}")
     steps = prepared.datamodule.train_loader.windows
-    say(f"{run.train.epochs} epochs of {steps} steps, {run.train.batch_size} items each{_division(run)} → {folder}")
+    what = prepared.datamodule.train_loader.plan.what
+    say(f"{run.train.epochs} epochs of {steps} steps, {what} each{_division(run)} → {folder}")
 
 
 def _division(run: RunSpec) -> str:
@@ -322,9 +323,10 @@ def _division(run: RunSpec) -> str:
     world, pieces = max(ranks(), run.devices), run.train.microbatches
     if world * pieces == 1:
         return ""
-    size = -(-run.train.batch_size // (world * pieces))
     over = [f"{world} processes"] * (world > 1) + [f"{pieces} microbatches"] * (pieces > 1)
-    return f" ({' x '.join(over)} of at most {size})"
+    if run.train.batch_cost is not None:
+        return f" ({' x '.join(over)})"
+    return f" ({' x '.join(over)} of at most {-(-run.train.batch_size // (world * pieces))})"
 
 
 def _threads(devices: int | None) -> int:

@@ -20,6 +20,7 @@ from zoo.core.table import Table, read_table
 from zoo.errors import DataError, DownloadError, SpecError, ZooError, did_you_mean, unknown_name
 from zoo.specs.catalog import KINDS, Catalog, Kind
 from zoo.specs.dataset import DatasetSpec, FileSpec
+from zoo.specs.target import TargetSpec
 from zoo.specs.task import TaskSpec
 from zoo.workflows.catalog import find
 from zoo.workflows.console import print_json, print_line, print_table
@@ -161,14 +162,19 @@ def _check_columns(task: TaskSpec, dataset: DatasetSpec) -> str:
             f"the task is of the domain {task.domain!r}, its data set {dataset.name!r} of {dataset.domain!r}."
         )
     targets = [column.name for column in dataset.by_role("target")]
-    for target in task.targets:
+    for target in labelled(task):
         if target.source not in targets:
             raise SpecError(
                 f"the target {target.name!r} reads the column {target.source!r}, which is no target column of the"
                 f" data set {dataset.name!r}.{did_you_mean(target.source, targets)}"
                 f" Target columns: {', '.join(targets)}."
             )
-    return ", ".join(target.source for target in task.targets)
+    return ", ".join(target.source for target in labelled(task)) or "the inputs themselves are the labels"
+
+
+def labelled(task: TaskSpec) -> list[TargetSpec]:
+    """Return the targets whose labels stand in a column."""
+    return [target for target in task.targets if target.objective == "labels"]
 
 
 def _check_names(task: TaskSpec) -> str:
@@ -217,13 +223,13 @@ def _check_labels(task: TaskSpec, dataset: DatasetSpec, folder: Path, mirror: Pa
     found = Counter[str]()
     for file in dataset.files:
         table = _read(file, folder, mirror)
-        for target in task.targets:
+        for target in labelled(task):
             strings = table.column(target.source)
             if target.level == domain.item_level:
                 found[target.name] += int(parse_labels(strings, target, table).mask.sum())
             else:
                 found[target.name] += sum(bool(text) for text in strings)
-    empty = [target.name for target in task.targets if not found[target.name]]
+    empty = [target.name for target in labelled(task) if not found[target.name]]
     if empty:
         raise DataError(f"{folder}: the target {empty[0]!r} has no label at all.")
     return ", ".join(f"{name} {count}" for name, count in found.items())

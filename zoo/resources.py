@@ -6,11 +6,14 @@ Only the standard library is imported here: every verb, ``zoo --help`` included,
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import http.client
 import logging
+import math
 import os
 import sys
+import time
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -196,7 +199,7 @@ def _cached_or_fetched(file: DeclaredFile, looked: list[str]) -> Path:
         )
     try:
         cached.parent.mkdir(parents=True, exist_ok=True)
-        with _locked(cached.with_name(cached.name + ".lock")):
+        with locked(cached.with_name(cached.name + ".lock")):
             if not _is_intact(file, cached):  # another process may have fetched it while we waited
                 _fetch(file, cached)
     except (OSError, http.client.HTTPException) as error:
@@ -219,11 +222,30 @@ def _nowhere(file: DeclaredFile, looked: list[str], remedy: str) -> DownloadErro
 
 
 @contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Hold an exclusive lock; the system frees it when the process dies, so a stale file blocks nobody."""
-    with path.open("w") as handle:
-        if sys.platform != "win32":  # elsewhere the second of two processes may have to try again
-            fcntl.flock(handle, fcntl.LOCK_EX)
+def locked(path: Path, *, seconds: float = math.inf) -> Iterator[None]:
+    """Hold an exclusive lock on a file; the system frees it when the process dies, so a stale file blocks nobody.
+
+    Where the system has no such locks (Windows, some network file systems) nothing is held.
+
+    Raises
+    ------
+    TimeoutError
+        If another process holds it for longer than this.
+    """
+    end = time.monotonic() + seconds
+    with path.open("a") as handle:
+        while sys.platform != "win32":
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError as error:
+                if time.monotonic() >= end:
+                    raise TimeoutError(f"{path} is locked by another process") from error
+                time.sleep(0.05)
+            except OSError as error:
+                if error.errno not in (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP):
+                    raise
+                break
         yield
 
 

@@ -62,8 +62,8 @@ def different(truth, folder):
 
 
 def files_of(folder):
-    """Return the names of all files of a run."""
-    return sorted(str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file())
+    """Return the names of all files of a run but its locks, of which one more is held by a launcher's processes."""
+    return sorted(str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file() and p.suffix != ".lock")
 
 
 def step_of(folder):

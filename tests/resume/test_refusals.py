@@ -5,10 +5,12 @@ import json
 import os
 import pickle
 import shutil
+import signal
 
 import pytest
-from killing import different, files_of, step_of
+from killing import different, files_of, status, step_of, wait_for
 
+import zoo
 from zoo.core.resume import read_checkpoint, write_checkpoint
 from zoo.errors import ZooError
 
@@ -119,3 +121,98 @@ def test_a_cut_flipped_or_pickled_checkpoint_is_one_clear_error(runs, truth, cop
     path.write_bytes(whole)
     runs.go(runs.words(copy, "--resume"))
     assert different(truth, copy) == []
+
+
+def unfinished(copy):
+    """Make a finished run one that was killed before its results were written."""
+    for name in ("result.json", "predictions.csv"):
+        (copy / name).unlink()
+    shutil.rmtree(copy / "bundle")
+    return copy
+
+
+def test_a_checkpoint_of_another_run_is_refused(runs, copy, tmp_path):
+    """The other seed has the same rows, the same division and the same shapes."""
+    runs.go(runs.words(tmp_path / "other", "--seed", "1", "--epochs", "1"))
+    shutil.copy(tmp_path / "other" / "last.ckpt", unfinished(copy))
+    said = runs.go(["train", "--resume", "--out", copy], code=2)
+    assert f"{copy / 'last.ckpt'} is the checkpoint of another run" in said
+    assert (copy / "metrics.csv").read_text().splitlines()[-1].startswith("15,")
+
+
+def test_two_processes_do_not_work_in_one_folder(runs, tmp_path):
+    first = runs.start(runs.words(tmp_path / "r"), fault="before-step:4", signal="SIGSTOP")
+    wait_for(lambda: status(first.pid)["State"].startswith("T"))
+    for words in (["train", "--resume", "--out", tmp_path / "r"], runs.words(tmp_path / "r", "--resume")):
+        assert "another process works on the run in" in runs.go(words, code=2)
+    os.kill(first.pid, signal.SIGCONT)
+    assert first.end()[0] == 0
+    assert "is finished" in runs.go(["train", "--resume", "--out", tmp_path / "r"])
+
+
+def test_results_that_were_lost_are_written_again_to_the_same_bits(runs, truth, copy):
+    for lost in ("bundle", "predictions.csv", "result.json"):
+        path = copy / lost
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+        runs.go(["train", "--resume", "--out", copy])
+        assert different(truth, copy) == []
+    (copy / "result.json").write_text('{"steps": ')
+    said = runs.go(["train", "--resume", "--out", copy], code=2)
+    assert f"{copy / 'result.json'} is damaged. Remove it" in said
+
+
+def test_a_result_without_its_checkpoint_is_shown_and_cannot_go_on(runs, copy):
+    (copy / "last.ckpt").unlink()
+    assert "is finished" in runs.go(["train", "--resume", "--out", copy])
+    said = runs.go(["train", "--resume", "--out", copy, "--epochs", "5"], code=2)
+    assert "more epochs are asked for, and" in said
+    shutil.rmtree(copy / "bundle")
+    said = runs.go(["train", "--resume", "--out", copy], code=2)
+    assert "its bundle or its predictions are not there, and" in said
+
+
+def test_a_folder_that_is_no_run_is_left_alone(runs, tmp_path):
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    (folder / "thesis.txt").write_text("text")
+    said = runs.go(runs.words(folder, "--resume"), code=2)
+    assert f"{folder} is no run folder: it holds thesis.txt" in said
+    assert files_of(folder) == ["thesis.txt"]
+    said = runs.go(["train", "--resume", "--out", tmp_path / "nothing"], code=2)
+    assert "zoo train --data FILE --target COLUMN --resume --out" in said
+    assert not (tmp_path / "nothing").exists()
+
+
+@pytest.mark.parametrize("text", ["[]", '{"seed": ', '{"seed": 0}'])
+def test_a_damaged_run_json_is_one_line(runs, copy, text):
+    (copy / "run.json").write_text(text)
+    said = runs.go(["train", "--resume", "--out", copy], code=2)
+    assert said.count("\n") == 1
+    assert f"{copy / 'run.json'} is damaged" in said
+
+
+def test_an_empty_checkpoint_is_said_to_be_empty(runs, copy):
+    (copy / "last.ckpt").write_bytes(b"")
+    assert "last.ckpt is empty. Remove it" in runs.go(["train", "--resume", "--out", copy], code=2)
+
+
+def test_a_changed_own_file_says_what_a_resumed_run_needs(runs, tmp_path):
+    shutil.copy(runs.folder / "own.csv", tmp_path / "own.csv")
+    words = [tmp_path / "own.csv" if w == runs.folder / "own.csv" else w for w in runs.words(tmp_path / "s")]
+    runs.go(words, fault="before-step:4", code=-9)
+    (tmp_path / "own.csv").write_text("smiles,expt\nC,1\n")
+    said = runs.go(["train", "--resume", "--out", tmp_path / "s"], code=2)
+    assert "has changed since. Put it back as it was" in said
+    (tmp_path / "own.csv").unlink()
+    assert "is not there any more" in runs.go(["train", "--resume", "--out", tmp_path / "s"], code=2)
+
+
+def test_an_early_stopped_run_says_that_more_epochs_change_nothing(runs, tmp_path):
+    words = runs.words(tmp_path / "r", "--epochs", "40", "--set", "train.lr=0.05", "--set", "train.patience=2")
+    runs.go(words)
+    assert "it had stopped early, and more epochs do not change" in runs.go([*words, "--resume", "--epochs", "50"])
+
+
+def test_python_refuses_what_a_resumed_run_would_not_read(copy):
+    with pytest.raises(ZooError, match="a resumed run keeps its target, kind"):
+        zoo.train(resume=True, out=copy, target="expt", kind="regression")

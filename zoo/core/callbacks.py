@@ -136,13 +136,13 @@ class PlainProgress(Callback):
 class Interrupt(Callback):
     """Turns signals into requests that are met when the window in work is closed.
 
-    The first Ctrl-C or SIGTERM saves and stops; a second one, more than a second later, interrupts at once. SIGUSR1
+    The first Ctrl-C or SIGTERM saves and stops; the same again, more than a second later, interrupts at once. SIGUSR1
     (a cluster's warning) saves and goes on. Lightning's own handlers, which act inside a window, are put aside.
     """
 
     def __init__(self, module: ZooModule) -> None:
         self.module = module
-        self._first: float | None = None
+        self._first: dict[int, float] = {}
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Self:
@@ -170,8 +170,7 @@ class Interrupt(Callback):
         if name == "SIGUSR1":
             self.module.request_save(name)
             return
-        now = time.monotonic()
-        if self._first is not None and now - self._first > 1.0:
+        # Ctrl-C reaches a job's processes from the terminal and from their launcher, perhaps under another name.
+        if time.monotonic() - self._first.setdefault(number, time.monotonic()) > 1.0:
             raise KeyboardInterrupt
-        self._first = now if self._first is None else self._first
         self.module.request_stop(name)

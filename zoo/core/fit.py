@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from zoo.core.datamodule import ZooDataModule
 from zoo.core.memory import is_out_of_memory, ran_out
 from zoo.core.module import ZooModule
 from zoo.core.precision import make_plugin
-from zoo.core.ranks import copy_from_main, is_main
+from zoo.core.ranks import copy_from_main, is_main, sum_over_ranks
 from zoo.core.resume import Checkpoints, SaveEvery, StopFitError, restore
 from zoo.core.runtime import adopt_sizes, prepare
 
@@ -177,7 +177,10 @@ def fit(module: ZooModule, data: ZooDataModule, trainer: L.Trainer, resume: dict
     finally:
         torch.utils.deterministic.fill_uninitialized_memory = fill  # type: ignore[attr-defined]
         torch.use_deterministic_algorithms(mode=False)
-    return finish(module, checkpoints.state)
+    result = finish(module, checkpoints.state)
+    # Asked in the last validation, when no step was left to hear of it: the fit is saved whole, and goes no further.
+    asked = sum_over_ranks(torch.tensor(float(bool(module.asked["stop"])), dtype=torch.float64))
+    return replace(result, stopped=module.asked["stop"] or "another process was asked to") if asked else result
 
 
 def _is_over(module: ZooModule, state: dict[str, Any]) -> bool:

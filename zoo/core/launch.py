@@ -32,18 +32,21 @@ from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 from zoo.core.files import write_atomic
-from zoo.errors import InputError, ZooError
+from zoo.errors import InputError, StoppedError, ZooError
 
 _PATIENCE = timedelta(minutes=30)
 """How long a process waits for the others in a collective before it gives up."""
+
+_GRACE_SECONDS = 600
+"""How long the processes of a job that is told to end may take to finish a step or a validation, and to save."""
 
 
 class WorkerError(ZooError):
     """A process of the job failed; the message is its own."""
 
 
-class SignalledError(ZooError):
-    """The job was ended by a signal; its processes saved and left."""
+class SignalledError(StoppedError):
+    """A signal told the process, or the job that it started, to end; a fit saves first."""
 
     def __init__(self, name: str) -> None:
         super().__init__(f"stopped by {name}")
@@ -90,7 +93,7 @@ def run_on_ranks(function: str, payload: Mapping[str, Any], *, world: int, threa
         )
         try:
             with _warning_passed_on(Path(folder)):
-                elastic_launch(config, sys.executable)("-m", "zoo.core.launch", str(path))
+                elastic_launch(config, sys.executable)("-m", "zoo.core.rank_process", str(path))
         except ChildFailedError as error:
             raise WorkerError(_message(error, Path(folder))) from error
         except SignalException as error:
@@ -107,7 +110,11 @@ def _quiet() -> None:
 @contextlib.contextmanager
 def _environment(threads: int) -> Iterator[None]:
     """Set what the processes inherit, and put it back."""
-    wanted = {"OMP_NUM_THREADS": str(threads), "TORCHELASTIC_LOG_LEVEL": "CRITICAL"}
+    wanted = {
+        "OMP_NUM_THREADS": str(threads),
+        "TORCHELASTIC_LOG_LEVEL": "CRITICAL",
+        "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": str(_GRACE_SECONDS),
+    }
     before = {name: os.environ.get(name) for name in wanted}
     os.environ.update(wanted)
     try:
@@ -191,8 +198,6 @@ def process_group(*, gpu: bool) -> Iterator[None]:
 def main(path: str) -> int:
     """Be one process of a job; return its exit code."""
     job = json.loads(Path(path).read_text())
-    if hasattr(signal, "SIGUSR1"):
-        signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # until the fit listens to it
     (Path(path).parent / f"pid-{os.getpid()}").touch()
     _end_with_launcher()
     sys.path[:] = list(dict.fromkeys([*job["path"], *sys.path]))
@@ -236,11 +241,3 @@ def _report(error: BaseException, folder: Path) -> None:
         write_atomic(Path(target), json.dumps(message).encode())
     if os.environ.get("ZOO_DEBUG"):
         traceback.print_exc()
-
-
-if __name__ == "__main__":
-    # Leave at once: a process whose peers have gone must not wait for them when it is taken down.
-    code = main(sys.argv[1])
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)

@@ -8,8 +8,10 @@ backward, so with three ranks or more a resumed run would add in another order t
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,8 @@ from torch import Tensor, distributed
 
 _CHUNK = 16 * 1024 * 1024
 """Elements of a flat gradient buffer: it bounds the memory that the sum needs beside the gradients."""
+
+_FOREVER = timedelta(days=30)
 
 
 def ranks() -> int:
@@ -152,6 +156,18 @@ def sum_over_ranks(values: Tensor) -> Tensor:
         values = values.clone()
         distributed.all_reduce(values)
     return values
+
+
+@contextlib.contextmanager
+def long_barrier() -> Iterator[None]:
+    """Wait for all ranks at the end of the block, however long what one of them does in it takes."""
+    if not _joined():
+        yield
+        return
+    group = distributed.new_group(backend="gloo", timeout=_FOREVER)
+    yield
+    distributed.barrier(group)
+    distributed.destroy_process_group(group)
 
 
 def barrier() -> None:

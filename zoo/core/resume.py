@@ -211,6 +211,8 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
         If the file is cut short, holds anything but tensors and plain values, or is of another version.
     """
     data = io.BytesIO(path.read_bytes())
+    if not data.getbuffer().nbytes:
+        raise BundleError(f"{path} is empty. Remove it to start the run anew.")
     try:
         _check_bytes(data)
         with warnings.catch_warnings():

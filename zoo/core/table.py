@@ -1,4 +1,4 @@
-"""Read a delimited text file as it stands: every cell a string, every row with its line in the file.
+"""Read a delimited text file or FASTA as it stands: every cell a string, every row with its line in the file.
 
 Nothing is guessed about cells here (no NaN, no numbers): what a blank or ``NA`` means is decided once, in
 :mod:`zoo.core.labels`.
@@ -10,6 +10,7 @@ import csv
 import gzip
 import hashlib
 import io
+import lzma
 import re
 import zipfile
 import zlib
@@ -21,6 +22,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from zoo.core.fasta import fasta_records, is_fasta
 from zoo.errors import DataError, did_you_mean
 
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
@@ -89,14 +91,16 @@ class Table:
 
 
 def read_table(path: Path | str, format: str | None = None, member: str | None = None) -> Table:  # noqa: A002
-    """Read a delimited file with a header.
+    """Read a delimited file with a header, or FASTA (see :func:`zoo.core.fasta.fasta_records` for its columns).
 
     Parameters
     ----------
     path
-        A text file in UTF-8 (with or without a byte order mark, any line ends), plain, ``.gz``, or in a ``.zip``.
+        A text file in UTF-8 (with or without a byte order mark, any line ends), plain, ``.gz``, ``.xz``, or in a
+        ``.zip``.
     format
-        ``tsv`` for tabs; otherwise tab, semicolon or comma, whichever the header uses.
+        ``fasta``; ``tsv`` for tabs; ``csv`` for tab, semicolon or comma, whichever the header uses. None: told from
+        the name and the first character.
     member
         The file inside a zip archive.
 
@@ -109,6 +113,10 @@ def read_table(path: Path | str, format: str | None = None, member: str | None =
     path = Path(path)
     stored = _stored_bytes(path)
     text = _decoded(path, _unpacked(path, stored, member))
+    digest = hashlib.sha256(stored).hexdigest()
+    if format == "fasta" or (format is None and is_fasta(Path(member or path.name), text)):
+        header, records, starts = fasta_records(path, text)
+        return Table(pd.DataFrame(records, columns=header, dtype=str), path, np.asarray(starts, np.int64), digest)
     delimiter = "\t" if format == "tsv" else _delimiter(path, text)
     rows, lines = _records(path, text, delimiter)
     if not rows:
@@ -119,7 +127,7 @@ def read_table(path: Path | str, format: str | None = None, member: str | None =
         raise DataError(f"{path}: the file has a header but no data. Add at least one row below line {lines[0]}.")
     _check_ragged(path, rows, lines, delimiter)
     frame = pd.DataFrame(rows[1:], columns=header, dtype=str)
-    return Table(frame, path, np.asarray(lines[1:], dtype=np.int64), hashlib.sha256(stored).hexdigest())
+    return Table(frame, path, np.asarray(lines[1:], dtype=np.int64), digest)
 
 
 def _stored_bytes(path: Path) -> bytes:
@@ -136,8 +144,10 @@ def _unpacked(path: Path, stored: bytes, member: str | None) -> bytes:
     try:
         if path.suffix == ".zip" or member is not None:
             return _zip_member(path, stored, member)
+        if path.suffix == ".xz":
+            return lzma.decompress(stored)
         return gzip.decompress(stored) if path.suffix == ".gz" else stored
-    except (OSError, EOFError, zlib.error, zipfile.BadZipFile) as error:
+    except (OSError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile) as error:
         raise DataError(f"{path}: the compressed file is damaged ({error}). Fetch or pack it again.") from None
 
 

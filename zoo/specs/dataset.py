@@ -22,7 +22,7 @@ class FileSpec(Spec):
     """File name: in the data set's folder, in a mirror, and in the cache."""
     url: str | None = None
     format: Literal["csv", "tsv", "fasta", "npz"] = "csv"
-    """Format after decompression; ``.gz`` is recognised by the name."""
+    """Format after decompression; ``.gz`` and ``.xz`` are recognised by the name."""
     member: str | None = None
     """Path inside an archive (zip)."""
     part: Part | None = None

@@ -136,7 +136,7 @@ def _of_task(
             split_seed=made_on.split.seed,
             threads=made_on.threads,
         )
-    check_own_file(run)
+    check_own_file(run, "Score a file with --data FILE.")
     folder_of_data = folder_of(run, catalog)
     data = load_data(task, dataset, model.spec.featuriser.options, folder=folder_of_data, mirror=mirror)
     split = split_of(run.model_copy(update={"task": task}), data)

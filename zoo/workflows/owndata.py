@@ -201,11 +201,11 @@ def _slug(text: str) -> str:
     return re.sub(r"[^a-z0-9._-]+", "-", text.casefold()).strip("-._") or "data"
 
 
-def check_own_file(run: RunSpec) -> None:
+def check_own_file(run: RunSpec, remedy: str) -> None:
     """Raise if the user's own file that a run was made from has moved or changed."""
     if run.data_file is None:
         return
     path = Path(run.data_file)
     if not path.is_file() or resources.sha256_of(path) != run.dataset.files[0].sha256:
         what = "has changed since" if path.is_file() else "is not there any more"
-        raise DataError(f"{path}, which the model was trained on, {what}. Score a file with --data FILE.")
+        raise DataError(f"{path}, which the model was trained on, {what}. {remedy}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import sys
@@ -17,10 +18,9 @@ import torch
 from zoo.core.launch import SignalledError, run_on_ranks
 from zoo.core.optim import describe_groups, make_optimizer
 from zoo.core.precision import check_precision
-from zoo.core.ranks import barrier, is_main, object_from_main, ranks
+from zoo.core.ranks import barrier, is_main, long_barrier, object_from_main, ranks
 from zoo.core.resume import NAME as CHECKPOINT
-from zoo.core.resume import read_checkpoint
-from zoo.errors import DataError, InputError, StoppedError, ZooError
+from zoo.errors import InputError, ZooError
 from zoo.resources import mirror_dir
 from zoo.specs.catalog import Catalog
 from zoo.specs.dataset import DatasetSpec
@@ -37,18 +37,17 @@ from zoo.workflows.launch import check_devices, is_writer, membership, started_b
 from zoo.workflows.load import load_bundle, pick_device
 from zoo.workflows.model import Model
 from zoo.workflows.owndata import check_own_file, own_task
+from zoo.workflows.resuming import check_place, clear_leftovers, finished, rerun, resumed
 from zoo.workflows.runfolder import (
     check_out,
     claim,
-    clear_leftovers,
-    is_finished,
     latest_folder,
     new_folder,
-    rerun,
-    resumed,
+    only_one,
     stored_run,
     write_start,
 )
+from zoo.workflows.stopping import stopped_run, terminable
 from zoo.workflows.worker import OUTPUTS, fitted, payload_of, work
 
 
@@ -119,6 +118,12 @@ def train(
     folder = None if out is None else Path(out)
     notes: list[str] = []
     if resume and folder is not None and task is None and data is None:
+        unread = {"config": config, "target": target, "kind": kind, "input_column": input_column}
+        given = [name for name, value in unread.items() if value is not None]
+        if given:
+            raise InputError(
+                f"a resumed run keeps its {', '.join(given)}: leave them out, or name the task or the data."
+            )
         run, catalog = _again(folder, dict(settings or {})), Catalog(includes)
     else:
         spec, dataset, notes, catalog = _what(
@@ -139,8 +144,10 @@ def _again(folder: Path, settings: Mapping[str, Any]) -> RunSpec:
     """Return the run that a folder holds, with what a resumed run may change."""
     stored = stored_run(folder)
     if stored is None:
-        raise InputError(f"{folder} holds no run to resume. Name its task too: zoo train TASK --resume --out {folder}")
-    check_own_file(stored)
+        raise InputError(
+            f"{folder} holds no run to resume. Say what to train too: zoo train TASK --resume --out {folder}, or "
+            f"zoo train --data FILE --target COLUMN --resume --out {folder}"
+        )
     return rerun(stored, settings)
 
 
@@ -179,7 +186,11 @@ def execute(
 ) -> Run:
     """Carry out a resolved run and write its folder."""
     say = _say if progress and is_writer() else _silent
-    with membership(gpu=pick_device(run.device).type == "cuda"):
+    with (
+        terminable(),
+        membership(gpu=pick_device(run.device).type == "cuda"),
+        contextlib.ExitStack() as held,
+    ):
         check_devices(run)
         check_precision(run.train.precision, pick_device(run.device))
         started = time.monotonic()
@@ -190,22 +201,32 @@ def execute(
         # Only a folder named for us needs to know which architecture the data asks for.
         prepared = prepare(run, folder=data_folder, mirror=mirror) if out is None else None
         folder = out or _named_folder(run, prepared, resume=resume)
+        is_there = resume and (folder / "run.json").is_file()
+        if is_main() and is_there:
+            held.enter_context(only_one(folder))
         folder, run, done = object_from_main(_enter(run, folder, resume=resume, say=say) if is_main() else None)
-        if done:
-            say(f"the run in {folder} is finished")
+        if done is not None:
+            say(f"the run in {folder} {done}")
             return finished_run(folder)
+        if resume:
+            check_own_file(run, "Put it back as it was, or start a new run with another --out.")
         if prepared is None or prepared.run != run:
             prepared = prepare(run, folder=data_folder, mirror=mirror)
         baselines = run.task.baselines if run.baseline else []
         if is_main():
             check_baselines(prepared.data.domain, baselines)
             _describe(prepared, folder, say)
+            if not is_there:
+                held.enter_context(only_one(folder))
             _start(folder, prepared, resume=resume, say=say)
         barrier()
-        _fit(prepared, folder, data_folder=data_folder, mirror=mirror, progress=progress)
-        if is_main():
-            _finish(prepared, folder, baselines, started, say)
-        barrier()
+        try:
+            _fit(prepared, folder, data_folder=data_folder, mirror=mirror, progress=progress)
+            with long_barrier():
+                if is_main():
+                    _finish(prepared, folder, baselines, started, say)
+        except (KeyboardInterrupt, SignalledError) as signalled:
+            raise stopped_run(folder, getattr(signalled, "name", "Ctrl-C")) from signalled
     return finished_run(folder)
 
 
@@ -215,74 +236,46 @@ def _named_folder(run: RunSpec, prepared: Prepared | None, *, resume: bool) -> P
     return latest_folder(name) if resume else new_folder(name)
 
 
-def _enter(run: RunSpec, folder: Path, *, resume: bool, say: Any) -> tuple[Path, RunSpec, bool]:
-    """Return the run folder, the run to carry out in it, and whether it is finished already."""
+def _enter(run: RunSpec, folder: Path, *, resume: bool, say: Any) -> tuple[Path, RunSpec, str | None]:
+    """Return the run folder, the run to carry out in it, and in words that it is finished already, or None."""
     if not resume:
-        return folder, run, False
+        return folder, run, None
     stored = stored_run(folder)
     if stored is None:
         say(f"nothing to resume in {folder}: starting from the beginning")
-        return folder, run, False
+        return folder, run, None
     run = resumed(stored, run, folder)
-    return folder, run, is_finished(folder, run)
+    return folder, run, finished(folder, stored, run)
 
 
 def _start(folder: Path, prepared: Prepared, *, resume: bool, say: Any) -> None:
     """Claim a new run's folder, or tidy up the one that is resumed."""
-    if not resume:
-        claim(folder)
-    elif stored_run(folder) is None:
-        if (folder / CHECKPOINT).exists():
-            raise InputError(
-                f"{folder} holds a checkpoint, and its run.json is missing or empty, so nobody can tell which run "
-                "it is of. Put run.json back, or start a new run with another --out."
-            )
-        (folder / "run.json").unlink(missing_ok=True)  # of a run killed while it was claiming
-        claim(folder)
-    else:
+    if resume and stored_run(folder) is not None:
+        place = check_place(folder, prepared)
         aside = clear_leftovers(folder)
         if aside is not None:
             say(f"results of the shorter run are kept in {folder / aside}")
-        _say_place(folder, prepared, say)
+        for line in place:
+            say(line)
+    else:
+        if resume:
+            (folder / "run.json").unlink(missing_ok=True)  # of a run killed while it was claiming
+        claim(folder)
     write_start(folder, prepared)
-
-
-def _say_place(folder: Path, prepared: Prepared, say: Any) -> None:
-    """Say from where the run goes on, and whether to the same bits."""
-    path = folder / CHECKPOINT
-    if not path.exists():
-        say("no checkpoint yet: starting from the beginning")
-        return
-    state = read_checkpoint(path)
-    if state["tag"]["split"] != prepared.split.hash:
-        raise DataError(f"the data or the split of the run in {folder} has changed since it was started.")
-    say(f"going on from step {state['step']}")
-    now = {"ranks": str(max(ranks(), prepared.run.devices)), "threads": str(prepared.run.threads)}
-    other = [f"{state['tag'][k]} {k} before, {v} now" for k, v in now.items() if state["tag"][k] != v]
-    if other:
-        say(f"{' and '.join(other)}: equal to rounding (1e-10 in float64), not to the bit")
-    if str(prepared.run.train.epochs) != state["tag"]["epochs"]:
-        say("the schedule follows the new number of epochs from here on")
 
 
 def _fit(prepared: Prepared, folder: Path, *, data_folder: Path, mirror: Path | None, progress: bool) -> None:
     """Fit in this process, or in as many as the run asks for."""
     run = prepared.run
-    try:
-        if started_by() is not None or run.devices == 1:
-            result = work(prepared, folder, progress=progress)
-            stopped = result.stopped if result.interrupted else None
-        else:
-            payload = payload_of(prepared, data_folder=data_folder, mirror=mirror, folder=folder, progress=progress)
-            run_on_ranks("zoo.workflows.worker:fit_job", payload, world=run.devices, threads=run.threads)
-            stopped = None if fitted(prepared, folder) else "a signal to its processes"
-    except SignalledError as signalled:
-        stopped = signalled.name
-    if stopped is not None:
-        raise StoppedError(
-            f"stopped by {stopped}; everything up to then is saved, and no bundle was written. Go on with: "
-            f"zoo train --resume --out {folder}"
-        )
+    if started_by() is not None or run.devices == 1:
+        result = work(prepared, folder, progress=progress)
+        if result.interrupted:
+            raise SignalledError(result.stopped)
+        return
+    payload = payload_of(prepared, data_folder=data_folder, mirror=mirror, folder=folder, progress=progress)
+    run_on_ranks("zoo.workflows.worker:fit_job", payload, world=run.devices, threads=run.threads)
+    if fitted(prepared, folder) is None:
+        raise SignalledError("a signal to its processes")
 
 
 def _finish(prepared: Prepared, folder: Path, baselines: list[str], started: float, say: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from pathlib import Path
@@ -14,13 +15,16 @@ from safetensors.numpy import load_file, save
 from zoo.core.evaluation import raw_outputs
 from zoo.core.files import write_atomic
 from zoo.core.fit import FitResult, finish, fit, make_trainer, torch_device
-from zoo.core.ranks import barrier, is_main, ranks
+from zoo.core.ranks import barrier, is_main
 from zoo.core.resume import NAME, SaveEvery, read_checkpoint
 from zoo.errors import DataError
+from zoo.resources import locked
 from zoo.specs.run import RunSpec
 from zoo.workflows.build import Prepared, prepare
+from zoo.workflows.resuming import tag_of
 
 OUTPUTS = ".test-outputs.safetensors"
+_LOCK = ".fit.lock"
 
 
 def fit_job(payload: dict[str, Any]) -> None:
@@ -30,7 +34,12 @@ def fit_job(payload: dict[str, Any]) -> None:
     prepared = prepare(run, folder=Path(payload["data_folder"]), mirror=mirror)
     if prepared.split.hash != payload["split"]:
         raise DataError("the data file changed while the run was starting. Start again.")
-    work(prepared, Path(payload["folder"]), progress=payload["progress"])
+    folder = Path(payload["folder"])
+    with contextlib.ExitStack() as held:
+        if is_main():
+            # A launcher that was killed no longer holds the folder, and its processes may live on for a moment.
+            held.enter_context(locked(folder / _LOCK, seconds=60.0))
+        work(prepared, folder, progress=payload["progress"])
 
 
 def work(prepared: Prepared, folder: Path, *, progress: bool) -> FitResult:
@@ -49,12 +58,7 @@ def work(prepared: Prepared, folder: Path, *, progress: bool) -> FitResult:
         progress=progress,
         has_val=bool(len(prepared.parts.get("val", ()))),
         save=SaveEvery(run.save_every_steps, run.save_every_minutes),
-        tag={
-            "split": prepared.split.hash,
-            "ranks": str(ranks()),
-            "threads": str(run.threads),
-            "epochs": str(run.train.epochs),
-        },
+        tag=tag_of(prepared),
     )
     result = fit(module, prepared.datamodule, trainer, resume=state)
     if not result.interrupted:

@@ -45,6 +45,7 @@ def save_bundle(
     state: dict[str, Tensor],
     example: dict[str, Any],
     readme: str,
+    *,
     extra: Mapping[str, bytes] | None = None,
 ) -> ModelSpec:
     """Write a bundle whole: into a temporary folder beside it, flushed to disk, then renamed.

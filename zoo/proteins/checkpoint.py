@@ -110,10 +110,7 @@ def _checked(path: Path, tensors: dict[str, Tensor], hparams: Mapping[str, int |
     except InputError as error:
         raise BundleError(f"{path}: {error}") from error
     tied = tensors.pop("lm_head.weight", None)
-    frequency = _frequency(hparams)
-    for name in [n for n in tensors if n.endswith("rot_emb.inv_freq")]:
-        if not torch.allclose(tensors.pop(name).float(), frequency, rtol=1e-2):  # they may be stored in half precision
-            raise BundleError(f"{path}: the rotary frequencies {name} are not those of ESM-2.")
+    computed = {n: tensors.pop(n) for n in list(tensors) if n.endswith("rot_emb.inv_freq")}
     wrong = [f"{n} is missing" for n in expected.keys() - tensors.keys()]
     wrong += [f"{n} is unknown" for n in tensors.keys() - expected.keys()]
     wrong += [
@@ -129,6 +126,9 @@ def _checked(path: Path, tensors: dict[str, Tensor], hparams: Mapping[str, int |
         )
     if tied is not None and not torch.equal(tied, tensors["embed_tokens.weight"]):
         raise BundleError(f"{path}: lm_head.weight differs from the embedding, and in an ESM-2 they are one.")
+    for name, tensor in computed.items():
+        if not torch.allclose(tensor.float(), _frequency(hparams), rtol=1e-2):  # they may be stored in half precision
+            raise BundleError(f"{path}: the rotary frequencies {name} are not those of ESM-2.")
     return {name: tensor.float() for name, tensor in tensors.items()}
 
 

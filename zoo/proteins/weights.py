@@ -50,11 +50,13 @@ SIZES = {
 """Layers, width and heads that a file of that name must hold."""
 CONTACT = "contact.safetensors"
 """The file of a bundle that holds the contact head, where there is one."""
-MASKED_RESIDUE = TargetSpec(
-    name="residue", level="token", kind="multiclass", objective="masked", classes=list(TOKENS)
-)
+MASKED_RESIDUE = TargetSpec(name="residue", level="token", kind="multiclass", objective="masked", classes=list(TOKENS))
 _CITATION = "Lin et al. 2023, doi:10.1126/science.ade2574"
-_EXAMPLES = ["MKTAYIAKQRQISFVKSHFSRQLEERLGLIEVQ", "GSHMASMTGGQQMGRGSEF", "KVFGRCELAAAMKRHGLDNYRGYSLGNWVCAAKFESNFNTQATNRNTDGS"]
+_EXAMPLES = [
+    "MKTAYIAKQRQISFVKSHFSRQLEERLGLIEVQ",
+    "GSHMASMTGGQQMGRGSEF",
+    "KVFGRCELAAAMKRHGLDNYRGYSLGNWVCAAKFESNFNTQATNRNTDGS",
+]
 
 
 class OfficialESM2:

@@ -52,7 +52,7 @@ def published_bundle(model: str, mirror: Path | None = None, *, extra: bool = Fa
         example = {"inputs": inputs, "outputs": {n: result[n].tolist() for n in names}}
         readme = bundle_readme(converted.spec, example)
         try:
-            save_bundle(folder, converted.spec, converted.state, example, readme, converted.extra)
+            save_bundle(folder, converted.spec, converted.state, example, readme, extra=converted.extra)
         except ZooError:
             # Another process may have been faster.
             with contextlib.suppress(ZooError):

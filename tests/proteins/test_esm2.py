@@ -88,10 +88,12 @@ def test_every_layer_the_logits_and_contacts_are_fair_esms(
         for run in (fused, explicit):
             close(run.states[layer][place], want["representations"][layer][place], tolerance)
     close(explicit.maps, want["attentions"], tolerance)
-    close(found["token"], want["logits"].flatten(0, 1)[batch.place], 10 * tolerance if dtype == torch.float32 else tolerance)
-    contacts = torch.cat(
-        [want["contacts"][i, :n, :n].reshape(-1, 1) for i, n in enumerate(LENGTHS[padding])]
+    close(
+        found["token"],
+        want["logits"].flatten(0, 1)[batch.place],
+        10 * tolerance if dtype == torch.float32 else tolerance,
     )
+    contacts = torch.cat([want["contacts"][i, :n, :n].reshape(-1, 1) for i, n in enumerate(LENGTHS[padding])])
     close(found["pair"].sigmoid(), contacts, min(1e-5, 10 * tolerance))
 
 
@@ -212,7 +214,12 @@ def test_layers_are_numbered_from_the_embedding_up():
 
 @pytest.mark.parametrize(
     ("hparams", "says"),
-    [({"width": 30, "heads": 4}, "multiple of twice"), ({"layers": 0}, "at least 1"), ({"pooling": "max"}, "mean"), ({"depth": 3}, "depth")],
+    [
+        ({"width": 30, "heads": 4}, "multiple of twice"),
+        ({"layers": 0}, "at least 1"),
+        ({"pooling": "max"}, "mean"),
+        ({"depth": 3}, "depth"),
+    ],
 )
 def test_impossible_sizes_are_named(hparams, says):
     with pytest.raises(InputError, match=says):

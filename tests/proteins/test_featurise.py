@@ -106,7 +106,9 @@ def test_a_batch_of_none_is_one_row_without_a_residue():
     assert batch.n_proteins == len(batch.place) == 0
 
 
-@pytest.mark.parametrize(("length", "size", "overlap"), [(47, 20, 8), (1023, 1022, 256), (40_000, 1022, 256), (9, 5, 4), (10, 5, 0)])
+@pytest.mark.parametrize(
+    ("length", "size", "overlap"), [(47, 20, 8), (1023, 1022, 256), (40_000, 1022, 256), (9, 5, 4), (10, 5, 0)]
+)
 def test_windows_cover_a_sequence_and_their_shares_sum_to_one(length, size, overlap):
     starts = window_starts(length, size, overlap)
     assert starts[0] == 0

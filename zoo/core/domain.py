@@ -5,12 +5,15 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
+from torch import Tensor
 
 from zoo.core.types import Featurised
 from zoo.errors import unknown_name
+from zoo.specs.model import ModelSpec
 from zoo.specs.task import Recipe
 
 DOMAINS: dict[str, str] = {"molecules": "zoo.molecules.domain:DOMAIN", "proteins": "zoo.proteins.domain:DOMAIN"}
@@ -43,6 +46,32 @@ class Baseline(Protocol):
         threads: int,
     ) -> np.ndarray:
         """Fit on the rows ``train`` and return predictions for all rows."""
+        ...
+
+
+@dataclass(frozen=True)
+class Converted:
+    """Published weights in the zoo's form: what the bundle says, the network's state, inputs to show, other files."""
+
+    spec: ModelSpec
+    state: dict[str, Tensor]
+    examples: list[str]
+    extra: dict[str, bytes]
+
+
+class Published(Protocol):
+    """Weights that others have published, by name or as a file of their own format."""
+
+    def names(self) -> list[str]:
+        """Return the names there are."""
+        ...
+
+    def locate(self, model: str, mirror: Path | None, *, extra: bool) -> tuple[str, Callable[[], Converted]] | None:
+        """Return a key of a model's files, made of their checksums, and how to convert them; None for no such model.
+
+        ``model`` is one of the names or the path of a file. With ``extra``, files that only some uses need must be
+        there too.
+        """
         ...
 
 
@@ -92,6 +121,8 @@ class Domain:
     """What no prediction may depend on (at a node level: but for the order of the nodes). ``input``:
     ``"module:function"`` from a raw input and a seed to another way to write it; ``items``: from the items and a seed
     to the same items with their nodes in another order."""
+    published: str = ""
+    """``"module:object"`` of weights that others have published, see :class:`Published`."""
 
 
 def load_object(path: str) -> Any:

@@ -35,10 +35,15 @@ def lap_bounds(windows: int, laps: int) -> list[int]:
 class Plan(Protocol):
     """How ``n`` items are cut into windows."""
 
-    windows: int
-    """Windows of an epoch, the same in every one."""
-    what: str
-    """What a window holds, in words."""
+    @property
+    def windows(self) -> int:
+        """Windows of an epoch, the same in every one."""
+        ...
+
+    @property
+    def what(self) -> str:
+        """What a window holds, in words."""
+        ...
 
     def epoch(self, seed: int, epoch: int) -> list[np.ndarray]:
         """Return the items of each window of an epoch."""

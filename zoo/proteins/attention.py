@@ -81,7 +81,8 @@ class SelfAttention(nn.Module):
 
     def _split(self, x: Tensor) -> Tensor:
         """Return ``(r, heads, t, d_head)``."""
-        return x.unflatten(2, (self.heads, self.head_width)).transpose(1, 2)
+        rows, length, _ = x.shape
+        return x.view(rows, length, self.heads, self.head_width).transpose(1, 2)
 
 
 def _explicit(query: Tensor, key: Tensor, value: Tensor, visible: Tensor | None) -> tuple[Tensor, Tensor]:

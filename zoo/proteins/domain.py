@@ -19,6 +19,7 @@ DOMAIN = Domain(
     baselines={},
     splitters={},
     default_baselines={"regression": (), "binary": (), "multiclass": ()},
+    published="zoo.proteins.weights:OFFICIAL",
     default_recipe=Recipe(
         model=ModelChoice(hparams={"layers": 4, "width": 128, "heads": 4, "head_width": 128}),
         train=TrainSpec(epochs=20, lr=5e-4),

@@ -161,7 +161,8 @@ class ESM2(nn.Module):
         """Return each protein's ``(n_i, n_i)`` logits of contacts, from a pass that kept its maps."""
         if tokens.windowed:
             raise InputError(
-                "contacts need a whole protein in one row, and this one is cut into windows. Raise featuriser.max_length."
+                "contacts need a whole protein in one row, and this one is cut into windows. Raise "
+                "featuriser.max_length."
             )
         if found.maps is None:
             raise ValueError("contacts need a pass with maps")

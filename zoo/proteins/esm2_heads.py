@@ -32,7 +32,8 @@ class ContactHead(nn.Module):
     def forward(self, maps: Tensor) -> Tensor:
         """Return ``(r, l, l)`` logits from ``(r, n_maps, l, l)`` maps between residues, 0 where there is none."""
         symmetric = maps + maps.transpose(-1, -2)
-        return self.regression(product_correction(symmetric).permute(0, 2, 3, 1)).squeeze(3)
+        logits: Tensor = self.regression(product_correction(symmetric).permute(0, 2, 3, 1))
+        return logits.squeeze(3)
 
 
 def product_correction(maps: Tensor) -> Tensor:

@@ -7,6 +7,7 @@ lives on the flat axis of the batch's residues, which :meth:`Tokens.to_residues`
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -56,7 +57,7 @@ class Tokens:
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> Tokens:
         """Move to a device; the shares also change to ``dtype``."""
         own = {f.name: getattr(self, f.name) for f in fields(self)}
-        moved = {name: value.to(device) for name, value in own.items() if isinstance(value, Tensor)}
+        moved: dict[str, Any] = {name: value.to(device) for name, value in own.items() if isinstance(value, Tensor)}
         return replace(self, **{**moved, "share": self.share.to(device=device, dtype=dtype)})
 
     @property

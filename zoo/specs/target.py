@@ -25,8 +25,9 @@ class TargetSpec(Spec):
 
     ``name`` is the key everywhere (loss, metrics, prediction columns); ``column`` the data set's column, by default
     the same. ``objective`` says where labels come from: ``labels``, that column, or ``masked``, the input itself, of
-    which some nodes are hidden and asked for (the level is then ``token``). ``loss`` is by default that of the kind. ``classes`` lists the labels as they stand in the file;
-    ``positive`` is the one a binary target's probability speaks of (by default the second class).
+    which some nodes are hidden and asked for (the level is then ``token``). ``loss`` is by default that of the kind.
+    ``classes`` lists the labels as they stand in the file; ``positive`` is the one a binary target's probability speaks
+    of (by default the second class).
     """
 
     name: Annotated[str, Field(min_length=1)]

@@ -15,6 +15,7 @@ from zoo.core.domain import get_domain, load_object
 from zoo.core.labels import parse_labels
 from zoo.core.metrics import METRICS
 from zoo.core.splits import read_split_file
+from zoo.core.table import Table
 from zoo.errors import DataError, DownloadError, SpecError, ZooError, did_you_mean, unknown_name
 from zoo.specs.catalog import KINDS, Catalog, Kind
 from zoo.specs.dataset import DatasetSpec, FileSpec
@@ -114,23 +115,27 @@ def _dataset_steps(catalog: Catalog, name: str, mirror: Path | None) -> Steps:
     folder = catalog.dataset_folder(name)
     yield "definition", lambda: dataset.title
     for file in dataset.files:
-        yield f"file {file.member or file.name}", partial(_check_file, file, folder, mirror)
-    yield "columns", partial(_check_table, dataset, folder, mirror)
+        yield f"file {file.member or file.name}", partial(_check_file, dataset, file, folder, mirror)
+    if len(dataset.files) > 1:
+        yield "files joined by id", partial(_check_joined, dataset, folder, mirror)
     for path in sorted(folder.glob("splits/*.csv")):
         yield f"split {path.name}", partial(_check_split, path, dataset.n_rows)
 
 
-def _check_file(file: FileSpec, folder: Path, mirror: Path | None) -> str:
+def _check_file(dataset: DatasetSpec, file: FileSpec, folder: Path, mirror: Path | None) -> str:
     table = read_file(file, folder, mirror)
     if len(table) != file.rows:
         raise DataError(
             f"{table.path}: has {len(table)} data rows, but {folder / 'dataset.yaml'} declares {file.rows}."
         )
-    return f"{len(table)} rows"
+    return f"{len(table)} rows" if len(dataset.files) > 1 else _check_declared(dataset, table)
 
 
-def _check_table(dataset: DatasetSpec, folder: Path, mirror: Path | None) -> str:
-    table, _ = read_dataset(dataset, folder, mirror)
+def _check_joined(dataset: DatasetSpec, folder: Path, mirror: Path | None) -> str:
+    return _check_declared(dataset, read_dataset(dataset, folder, mirror)[0])
+
+
+def _check_declared(dataset: DatasetSpec, table: Table) -> str:
     for column in dataset.columns:
         table.column(column.name)
     return f"{len(table)} rows, {len(dataset.columns)} columns"

@@ -3,20 +3,26 @@
 MMseqs2 does it where it is on the PATH, else :mod:`zoo.proteins.alignment`. Both link every pair that they find to
 be alike, and return the connected parts (single linkage), so that a split by clusters keeps every found pair together.
 Two sequences are alike when at least ``identity`` of the aligned residues are equal and the alignment covers at least
-``coverage`` of both.
+``coverage`` of both. The two find nearly but not quite the same pairs, so the clusters depend on which is there.
 """
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from zoo.core.records import connected
-from zoo.errors import InputError, ZooError
+from zoo.errors import InputError, ZooError, unknown_name
+from zoo.proteins.alignment import linked
 
 MMSEQS = "mmseqs"
+TOOLS = ("auto", "mmseqs", "builtin")
+_INSTALL = "Install it (Debian: apt install mmseqs2; conda: bioconda::mmseqs2), or choose another split."
+LEAST_BUILTIN = 0.4
+"""The identity below which the built-in search would miss too many pairs."""
 
 
 def cluster(sequences: Sequence[str], *, identity: float, coverage: float, tool: str = "auto") -> list[str]:
@@ -34,14 +40,26 @@ def cluster(sequences: Sequence[str], *, identity: float, coverage: float, tool:
     Raises
     ------
     InputError
-        A share is out of range, or MMseqs2 is asked for and not installed.
+        A share is out of range, there is no such tool, or MMseqs2 is needed and not installed.
     ZooError
         MMseqs2 failed.
     """
     for name, share in (("identity", identity), ("coverage", coverage)):
         if not 0 < share <= 1:
             raise InputError(f"split option {name} must be above 0 and at most 1, got {share:g}.")
-    return _by_mmseqs(sequences, identity, coverage)
+    if tool not in TOOLS:
+        raise unknown_name("split option tool", tool, TOOLS)
+    installed = shutil.which(MMSEQS) is not None
+    if tool == "mmseqs" or (tool == "auto" and installed):
+        if not installed:
+            raise InputError(f"split option tool=mmseqs: there is no program {MMSEQS} on the PATH. {_INSTALL}")
+        return _by_mmseqs(sequences, identity, coverage)
+    if identity < LEAST_BUILTIN:
+        raise InputError(
+            f"split option identity={identity:g} needs MMseqs2; the built-in search goes down to {LEAST_BUILTIN:g}. "
+            f"{_INSTALL}"
+        )
+    return [str(component) for component in linked(sequences, identity, coverage)]
 
 
 def _by_mmseqs(sequences: Sequence[str], identity: float, coverage: float) -> list[str]:

@@ -19,6 +19,7 @@ DOMAIN = Domain(
     baselines={},
     splitters={},
     default_baselines={"regression": (), "binary": (), "multiclass": ()},
+    pairs="zoo.proteins.weights:add_contacts",
     published="zoo.proteins.weights:OFFICIAL",
     default_recipe=Recipe(
         model=ModelChoice(hparams={"layers": 4, "width": 128, "heads": 4, "head_width": 128}),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,6 @@ from zoo.core.domain import load_object
 from zoo.core.table import Table, read_table
 from zoo.core.types import Featurised
 from zoo.errors import DataError, InputError, unknown_name
-from zoo.resources import mirror_dir
 from zoo.workflows.build import DTYPES
 from zoo.workflows.embeddings import FORMATS, Embeddings, write_embeddings
 from zoo.workflows.load import find_bundle, load_bundle
@@ -42,6 +41,8 @@ def embed(
     on_invalid: str = "skip",
     dtype: str = "float32",
     device: str = "auto",
+    includes: Sequence[Path] = (),
+    mirror: Path | None = None,
 ) -> Embeddings:
     """Return features of inputs.
 
@@ -67,16 +68,24 @@ def embed(
         ``float32`` or ``float16``, of what is kept.
     device
         ``auto``, ``cpu`` or ``gpu``.
+    includes, mirror
+        Folders with more models, and one with copies of files that have a url.
 
     Returns
     -------
     Embeddings
         One row per input that can be read, or per node of it, in the order of the inputs.
     """
-    loaded, folder = _load(model, level, device)
+    pairs = level == "pair"
+    folder: Path | None = None
+    if isinstance(model, Model):
+        loaded = model
+    else:
+        folder = _find(model, list(includes), mirror, pairs=pairs)
+        loaded = load_bundle(folder, device=device)
     wanted = level or loaded.domain.item_level
     _check(loaded, wanted, layer, on_invalid=on_invalid, dtype=dtype, out=None if out is None else Path(out))
-    if wanted == "pair":
+    if pairs:
         _add_pairs(loaded, folder)
     table, frame = _table(inputs, loaded)
     column = (
@@ -94,13 +103,10 @@ def embed(
     return embeddings
 
 
-def _load(model: str | Path | Model, level: str | None, device: str) -> tuple[Model, Path | None]:
-    if isinstance(model, Model):
-        return model, None
+def _find(model: str | Path, includes: list[Path], mirror: Path | None, *, pairs: bool) -> Path:
     # Contacts need a file that other uses do without.
-    folder = published_bundle(str(model), extra=True) if level == "pair" else None
-    folder = folder or find_bundle(model)
-    return load_bundle(folder, device=device), folder
+    folder = published_bundle(str(model), mirror, extra=True) if pairs else None
+    return folder or find_bundle(model, includes, mirror)
 
 
 def _check(model: Model, level: str, layer: int | None, *, on_invalid: str, dtype: str, out: Path | None) -> None:
@@ -238,7 +244,6 @@ def embed_command(args: argparse.Namespace) -> int:
     """Embed a file and write one file."""
     if args.threads:
         torch.set_num_threads(args.threads)
-    mirror_dir(args.mirror)
     found = embed(
         args.model,
         args.file,
@@ -250,6 +255,8 @@ def embed_command(args: argparse.Namespace) -> int:
         on_invalid=args.on_invalid,
         dtype=args.dtype,
         device=args.device or "auto",
+        includes=args.include,
+        mirror=args.mirror,
     )
     if not args.quiet:
         for problem in found.problems[:5]:

@@ -24,7 +24,7 @@ from zoo.workflows.load import find_bundle, load_bundle
 from zoo.workflows.model import Model
 from zoo.workflows.published import published_bundle
 
-_BUDGET = 8192
+_BUDGET = 4096
 """Work of a batch where items know what they cost (proteins: tokens), padding included."""
 _ITEMS = 256
 

@@ -14,9 +14,9 @@ import lzma
 import re
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -45,12 +45,18 @@ class Table:
         ``(n,)`` int64: the line of the file, from 1, on which each row starts.
     sha256
         Checksum of the file's bytes, as stored (compressed files: of the compressed bytes).
+    names
+        What each row is called in messages beside its number, or None: the ids of FASTA records.
+    origins
+        For columns that come from another file: a table of that file whose rows are those of this one.
     """
 
     frame: pd.DataFrame
     path: Path
     lines: np.ndarray
     sha256: str
+    names: Sequence[str] | None = None
+    origins: Mapping[str, Table] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.frame)
@@ -77,9 +83,14 @@ class Table:
         cells: list[str] = self.frame[name].tolist()
         return cells
 
+    def origin(self, column: str) -> Table:
+        """Return the table that a column's messages speak of: this one, or that of the file it comes from."""
+        return self.origins.get(column, self)
+
     def where(self, row: int) -> str:
         """Return ``row 3 (line 5)``: rows count data rows from 0, lines count lines of the file from 1."""
-        return f"row {row} (line {int(self.lines[row])})"
+        name = "" if self.names is None else f", {self.names[row]!r}"
+        return f"row {row} (line {int(self.lines[row])}{name})"
 
     def fail(self, title: str, problems: Iterable[tuple[int, str]], remedy: str) -> DataError:
         """Return one error for many bad rows: it shows the first five ``(row, what is wrong)`` and their number."""
@@ -116,7 +127,8 @@ def read_table(path: Path | str, format: str | None = None, member: str | None =
     digest = hashlib.sha256(stored).hexdigest()
     if format == "fasta" or (format is None and is_fasta(Path(member or path.name), text)):
         header, records, starts = fasta_records(path, text)
-        return Table(pd.DataFrame(records, columns=header, dtype=str), path, np.asarray(starts, np.int64), digest)
+        frame = pd.DataFrame(records, columns=header, dtype=str)
+        return Table(frame, path, np.asarray(starts, np.int64), digest, names=frame["id"].tolist())
     delimiter = "\t" if format == "tsv" else _delimiter(path, text)
     rows, lines = _records(path, text, delimiter)
     if not rows:

@@ -45,7 +45,7 @@ def cluster(sequences: Sequence[str], *, identity: float, coverage: float, tool:
 
 
 def _by_mmseqs(sequences: Sequence[str], identity: float, coverage: float) -> list[str]:
-    """Link pairs that ``mmseqs`` finds at its default sensitivity (Steinegger and Söding 2017, doi:10.1038/nbt.3988)."""
+    """Link pairs that MMseqs2 finds at its default sensitivity (Steinegger and Söding 2017, doi:10.1038/nbt.3988)."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         fasta = "".join(f">{i}\n{sequence}\n" for i, sequence in enumerate(sequences))

@@ -134,7 +134,7 @@ class _Settings:
             *(["model.architecture"] if recipe.model.architecture else []),
             *(["split_seed"] if "seed" in task.split.model_fields_set else []),
         }
-        meant_for = recipe.model.architecture or task.architecture_for(sum(f.rows for f in dataset.files))
+        meant_for = recipe.model.architecture or task.architecture_for(dataset.n_rows)
         origin = {key: "task" if key in said else "default" for key in values}
         return cls(values, origin, hparams_of=meant_for)
 

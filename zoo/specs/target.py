@@ -40,6 +40,9 @@ class TargetSpec(Spec):
     weight: Annotated[float, Field(gt=0)] = 1.0
     classes: list[str] | None = None
     positive: str | None = None
+    mask_column: str | None = None
+    """Column that says for every node whether its label is known, as ``0111`` or ``[0, 1, 1, 1]`` (resolved residues).
+    """
     pos_weight: Annotated[float, Field(gt=0)] | None = None
     class_weights: list[float] | None = None
     transform: Literal["standardize", "none", "log10"] | None = None
@@ -74,6 +77,12 @@ class TargetSpec(Spec):
             raise ValueError("a masked target is multiclass: its classes are the tokens")
         if self.transform not in (None, "none") and self.kind in ("binary", "multiclass"):
             raise ValueError("a classified target has no transform")
+        return self
+
+    @model_validator(mode="after")
+    def _check_mask(self) -> TargetSpec:
+        if self.mask_column is not None and self.level not in ("atom", "bond", "residue"):
+            raise ValueError(f"`mask_column` needs a level with many labels an item, not {self.level!r}")
         return self
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import metadata
@@ -17,6 +18,7 @@ from zoo.core.datamodule import DataSource, ZooDataModule
 from zoo.core.domain import Domain, get_domain, load_object
 from zoo.core.evaluation import make_outcome, select_labels
 from zoo.core.heads import HEAD_DEFAULTS, Network
+from zoo.core.join import join, rename
 from zoo.core.labels import check_trainable
 from zoo.core.losses import MaskedLoss
 from zoo.core.masking import Hiding
@@ -28,9 +30,9 @@ from zoo.core.scalers import fit_feature_scaler, fit_target_scaler, scale_featur
 from zoo.core.splits import Split, make_split, read_split_file
 from zoo.core.table import Table, read_table
 from zoo.core.types import Labels
-from zoo.errors import DataError, InputError, SpecError, unknown_name
+from zoo.errors import DataError, InputError, unknown_name
 from zoo.specs.catalog import Catalog
-from zoo.specs.dataset import DatasetSpec
+from zoo.specs.dataset import DatasetSpec, FileSpec
 from zoo.specs.model import FeatureScalerSpec, ScalerSpec
 from zoo.specs.run import RunSpec
 from zoo.specs.target import TargetSpec
@@ -73,12 +75,17 @@ class Prepared:
 
 
 def read_dataset(dataset: DatasetSpec, folder: Path, mirror: Path | None) -> tuple[Table, str]:
-    """Return the rows of a data set's file, and a hash of it."""
-    if len(dataset.files) > 1:
-        names = ", ".join(f.name for f in dataset.files)
-        raise SpecError(f"data set {dataset.name!r} declares several files ({names}); a table must be one file.")
-    file = dataset.files[0]
-    return read_table(resources.locate(file, folder, mirror), file.format, file.member), file.sha256
+    """Return the rows of a data set, its files joined by id, and a hash of the files."""
+    tables = [read_file(file, folder, mirror) for file in dataset.files]
+    if len(tables) == 1:
+        return tables[0], dataset.files[0].sha256
+    used = "".join(f"{file.sha256} {file.member or ''}\n" for file in dataset.files)
+    return join(tables, dataset.by_role("id")[0].name), hashlib.sha256(used.encode()).hexdigest()
+
+
+def read_file(file: FileSpec, folder: Path, mirror: Path | None) -> Table:
+    """Return one file of a data set, its columns called as the data set calls them."""
+    return rename(read_table(resources.locate(file, folder, mirror), file.format, file.member), file.rename)
 
 
 def load_data(

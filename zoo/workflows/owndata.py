@@ -126,7 +126,7 @@ def _dataset(table: Table, path: Path, column: str, domain: Domain, targets: lis
         sha256=resources.sha256_of(path),
         bytes=path.stat().st_size,
         rows=len(table),
-        format=_format(path),
+        format=_format(table),
     )
     return DatasetSpec(
         name=_slug(path.name.split(".")[0]),
@@ -193,8 +193,11 @@ def _recipe(domain: Domain, targets: list[TargetSpec]) -> Recipe:
     return Recipe(train=recipe.train)
 
 
-def _format(path: Path) -> Any:
-    return "tsv" if path.name.lower().removesuffix(".gz").endswith((".tsv", ".tab")) else "csv"
+def _format(table: Table) -> Any:
+    """Return the format under which the file is read again as it was."""
+    if table.names is not None:
+        return "fasta"
+    return "tsv" if {suffix.lower() for suffix in table.path.suffixes[-2:]} & {".tsv", ".tab"} else "csv"
 
 
 def _slug(text: str) -> str:

@@ -107,7 +107,7 @@ def test_what_is_wrong_is_said(bundle, fasta, tmp_path):
         embed(bundle, fasta, out=tmp_path / "own.csv")
     with pytest.raises(InputError, match="pair, residue, sequence"):
         embed(bundle, fasta, level="atom")
-    with pytest.raises(DataError, match=r"row 1 \(line 3\)"):
+    with pytest.raises(DataError, match=r"row 1 \(line 3, 'bad'\)"):
         embed(bundle, fasta, on_invalid="error")
     frame = pd.DataFrame({"id": ["a", "b", "a"], "sequence": ["MK", "MT", "MY"]})
     frame.to_csv(tmp_path / "twice.csv", index=False)

@@ -170,6 +170,27 @@ def _predict_arguments(parser: argparse.ArgumentParser) -> None:
     _device_arguments(parser)
 
 
+def _embed_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", metavar="MODEL", help="a trained model: its folder, or a name (esm2-8m ... esm2-15b)")
+    parser.add_argument("file", type=Path, metavar="FILE", help="CSV, TSV or FASTA file of inputs")
+    parser.add_argument(
+        "-o", "--out", type=Path, metavar="OUT", required=True, help="file to write: .npz, .safetensors or .parquet"
+    )
+    parser.add_argument(
+        "--level", metavar="LEVEL", help="sequence (or molecule), residue (or atom), pair; default: whole"
+    )
+    parser.add_argument(
+        "--layer", type=int, metavar="N", help="after which layer, 0 being the embedding; default: last"
+    )
+    parser.add_argument("--input", metavar="COL", help="column of the inputs; default: that of the training data")
+    parser.add_argument("--ids", metavar="COL", help="column of their names; default: id, if there is one")
+    parser.add_argument("--dtype", choices=("float32", "float16"), default="float32", help="of the numbers written")
+    parser.add_argument(
+        "--on-invalid", choices=("error", "skip"), default="skip", help="inputs that cannot be read; default: skip"
+    )
+    _device_arguments(parser)
+
+
 def _verify_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="TASK|BUNDLE", help="a task by name, or a trained model: its folder or name")
     parser.add_argument("--model", metavar="ARCH", help="architecture of a task; default: the task's own")
@@ -209,6 +230,9 @@ VERBS: dict[str, _Verb] = {
     "evaluate": _Verb("score a trained model", "zoo.workflows.evaluate:evaluate_command", _evaluate_arguments),
     "predict": _Verb(
         "predict a file with a trained model", "zoo.workflows.predict:predict_command", _predict_arguments
+    ),
+    "embed": _Verb(
+        "features of every input of a file, in one file", "zoo.workflows.embed:embed_command", _embed_arguments
     ),
     "verify": _Verb(
         "prove that a task's model, or a trained one, keeps the contract",

@@ -76,7 +76,9 @@ def test_the_data_sheet_says_what_it_must(dataset):
 def test_targets_have_descriptions_or_units(dataset):
     for column in dataset.by_role("target"):
         assert column.unit or column.description
-    assert dataset.by_role("target")
+    tasks = [CATALOG.task(name) for name in CATALOG.names("task")]
+    asked = {t.objective for task in tasks if task.dataset == dataset.name for t in task.targets}
+    assert dataset.by_role("target") or asked == {"masked"}
 
 
 def load_build(name):

@@ -271,3 +271,13 @@ def test_another_model_under_a_name_is_refused(publisher, monkeypatch):
 def test_an_unknown_name_offers_the_nearest(tmp_path):
     with pytest.raises(ZooError, match="Did you mean 'esm2-650m'"):
         zoo.load("esm2-65m")
+
+
+def test_contacts_of_a_file_are_fair_esms(tmp_path, sequences):
+    path = written(tmp_path)
+    theirs, convert = by_fair_esm(path)
+    texts = sequences(12, 30)
+    want = theirs.predict_contacts(convert([(str(i), s) for i, s in enumerate(texts)])[2]).detach().numpy()
+    found = zoo.embed(str(path), texts, level="pair")
+    for i, text in enumerate(texts):
+        np.testing.assert_allclose(found.of(str(i)), want[i, : len(text), : len(text)], rtol=1e-5, atol=1e-5)

@@ -95,7 +95,8 @@ class Domain:
     architectures
         ``name -> "module:Class"``. ``Class(levels=[...], **hparams)`` is an ``nn.Module`` whose ``forward(inputs)``
         returns ``{level: (n_nodes_or_items, dims[level])}``; ``Class.VERSION``, ``Class.HPARAMS`` (name -> default)
-        and the instance attribute ``dims`` are required. Levels in ``Class.answers``, if it has that, need no head.
+        and the instance attribute ``dims`` are required. Levels in ``Class.answers``, if it has that, need no head. A
+        method ``embed(inputs, level, layer)`` gives the features of any level after any of ``len(encoder.layers)``.
     baselines, splitters
         ``name -> "module:function"``; see :class:`Baseline` and :class:`Splitter`.
     """
@@ -121,6 +122,8 @@ class Domain:
     """What no prediction may depend on (at a node level: but for the order of the nodes). ``input``:
     ``"module:function"`` from a raw input and a seed to another way to write it; ``items``: from the items and a seed
     to the same items with their nodes in another order."""
+    pairs: str = ""
+    """``"module:function"`` from an encoder and its bundle: give it what it needs to speak of pairs of nodes."""
     published: str = ""
     """``"module:object"`` of weights that others have published, see :class:`Published`."""
 

@@ -112,7 +112,8 @@ class ValidationState:
     def loss(self, weights: list[float], reduction: str) -> float:
         """Return the loss over the whole part, each target by its own count; added batch by batch on any ranks."""
         by_batch = gather_in_order(torch.stack(self.sums), torch.tensor(self.numbers))
-        sums, counts = torch.from_numpy(by_batch).cumsum(0)[-1].unbind(1)
+        # Summed by NumPy: `cumsum` of torch has no deterministic kernel on a GPU, and `sum` no order of its own.
+        sums, counts = torch.from_numpy(by_batch.cumsum(axis=0)[-1]).unbind(1)
         return float(step_loss(list(sums), counts, weights, reduction))
 
     def raw(self) -> dict[str, np.ndarray]:

@@ -115,7 +115,7 @@ class ZooModule(L.LightningModule):
         return move_window(batch, device)
 
     def configure_optimizers(self) -> dict[str, Any]:
-        """Return AdamW and a schedule that is a pure function of the step (or of the time used)."""
+        """Return the optimiser of ``train.optimizer`` and a schedule that is a function of the step (or of time used)."""
         optimizer = make_optimizer(self.network, self.train_spec)
         schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, self._lr_factor)
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
@@ -177,9 +177,9 @@ class ZooModule(L.LightningModule):
             self.manual_backward(loss)
             losses.append(loss.detach())
         parameters = [p for group in optimizer.param_groups for p in group["params"]]
+        self._losses = [*losses, sum_gradients(parameters, _total(losses))]
         if self.step == 0:
             self._check_used()
-        self._losses = [*losses, sum_gradients(parameters, torch.stack(losses).cumsum(0)[-1])]
 
     def _check_used(self) -> None:
         """Raise if a trainable parameter takes no part in the loss: it would be decayed and never learn."""
@@ -255,3 +255,14 @@ class ZooModule(L.LightningModule):
         if better and not math.isnan(value):
             weights = {k: v.detach().cpu().clone() for k, v in self.network.state_dict().items()}
             self.best = {"value": value, "epoch": self.epoch, "step": self.step, "weights": weights}
+
+
+def _total(losses: list[Tensor]) -> Tensor:
+    """Return the sum of scalars, added in float64 from the first to the last.
+
+    Neither ``sum``, whose order is torch's choice, nor ``cumsum``, which has no deterministic kernel on a GPU.
+    """
+    total = losses[0].double()
+    for loss in losses[1:]:
+        total = total + loss
+    return total.to(losses[0])

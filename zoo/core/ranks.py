@@ -69,24 +69,39 @@ def exchange(counts: Tensor, *, stop: bool, save: bool, elapsed: float) -> Signa
 
 
 def sum_gradients(parameters: Sequence[Tensor], loss: Tensor) -> Tensor:
-    """Add the gradients of all ranks in place, and return the sum of their losses."""
+    """Add the gradients of all ranks in place, and return the sum of their losses.
+
+    A gradient that only some ranks have counts as zero on the others, and all get the sum; one that no rank has stays
+    None.
+    """
     if not _joined():
         return loss
     total = loss
     for last, members in _chunks(parameters):
-        pieces = [m.grad.reshape(-1) for m in members if m.grad is not None]
-        if last:
-            pieces.append(loss.detach().reshape(1).to(pieces[0]))
-        flat = torch.cat(pieces)
+        gradients = [torch.zeros_like(m) if m.grad is None else m.grad for m in members]
+        flat = torch.cat(_pieces(members, gradients, loss, last=last))
         distributed.all_reduce(flat)
         start = 0
-        for member in members:
-            if member.grad is not None:
-                member.grad.copy_(flat[start : start + member.numel()].view_as(member.grad))
-                start += member.numel()
+        for gradient in gradients:
+            gradient.copy_(flat[start : start + gradient.numel()].view_as(gradient))
+            start += gradient.numel()
+        if any(m.grad is None for m in members):
+            for member, gradient, owners in zip(members, gradients, flat[start:].tolist(), strict=False):
+                member.grad = gradient if owners else None
         if last:
             total = flat[-1].to(loss)
     return total
+
+
+def _pieces(members: Sequence[Tensor], gradients: Sequence[Tensor], loss: Tensor, *, last: bool) -> list[Tensor]:
+    """Return what stands in the flat buffer: gradients, for each whether this rank has it, and at the end the loss.
+
+    The layout follows from the parameters alone, so that the buffers of all ranks fit, whatever gradients they have.
+    """
+    found = [g.reshape(-1) for g in gradients]
+    like = gradients[0] if gradients else loss.detach()
+    found.append(like.new_tensor([m.grad is not None for m in members]))
+    return [*found, loss.detach().reshape(1).to(like)] if last else found
 
 
 def _chunks(parameters: Sequence[Tensor]) -> Iterator[tuple[bool, list[Tensor]]]:

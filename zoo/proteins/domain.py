@@ -16,9 +16,10 @@ DOMAIN = Domain(
     featuriser_options=OPTIONS,
     featurise=featurise,
     architectures={"esm2": "zoo.proteins.esm2:ESM2"},
-    baselines={},
-    splitters={},
+    baselines={"mean": "zoo.proteins.baselines:mean", "majority": "zoo.proteins.baselines:majority"},
+    splitters={"identity": "zoo.proteins.splits:identity"},
     default_baselines={"regression": (), "binary": (), "multiclass": ()},
+    pairs="zoo.proteins.weights:add_contacts",
     published="zoo.proteins.weights:OFFICIAL",
     default_recipe=Recipe(
         model=ModelChoice(hparams={"layers": 4, "width": 128, "heads": 4, "head_width": 128}),

@@ -7,7 +7,7 @@ rounds, and that padding and special tokens never leave the encoder.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -20,7 +20,7 @@ from zoo.errors import InputError, unknown_name
 from zoo.proteins.alphabet import MASK, PAD, TOKENS
 from zoo.proteins.attention import Surroundings, TransformerLayer, rotary_tables
 from zoo.proteins.esm2_heads import ContactHead, LanguageHead
-from zoo.proteins.pooling import make_pooling
+from zoo.proteins.pooling import MeanPooling, make_pooling
 from zoo.proteins.tokens import Tokens
 
 LEVELS = ("sequence", "residue", "token", "pair")
@@ -92,6 +92,14 @@ class ESM2(nn.Module):
         self.pooling = make_pooling(hp["pooling"], width) if "sequence" in levels else None
         self.n_layers = n + 1
 
+    def add_contact_head(self, state: Mapping[str, Tensor]) -> None:
+        """Build the contact head and give it its tensors, named as in :meth:`state_dict`."""
+        layers = [layer for layer in self.layers if isinstance(layer, TransformerLayer)]
+        self.contact_head = ContactHead(sum(layer.self_attn.heads for layer in layers))
+        names = {name.removeprefix("contact_head."): tensor for name, tensor in state.items()}
+        self.contact_head.load_state_dict(names, strict=True)
+        self.contact_head.to(self.embed_tokens.weight)
+
     def layer_of(self, name: str) -> int:
         """Return the layer of a parameter: 0 is the embedding, what follows the last block belongs to it."""
         parts = name.split(".")
@@ -121,8 +129,37 @@ class ESM2(nn.Module):
             outputs["pair"] = torch.cat([m.reshape(-1, 1) for m in self.contact_logits(tokens, found)])
         return outputs
 
-    def run(self, tokens: Tokens, *, layers: Iterable[int] = (), maps: bool = False) -> Pass:
-        """Pass through all layers and keep the states of some, and with ``maps`` every layer's attention."""
+    def embed(self, tokens: Tokens, level: str, layer: int | None = None) -> Tensor:
+        """Return features of a level after a layer, whatever the levels the encoder was made for.
+
+        Parameters
+        ----------
+        tokens
+            The proteins.
+        level
+            ``residue`` ``(n, d)``, ``sequence`` ``(b, d)``: the encoder's own pooling, else the mean; ``pair``
+            ``(sum of n_i^2, 1)``: probabilities of contacts, if there is a contact head.
+        layer
+            0 is the embedding; by default, and for pairs always, the last.
+        """
+        if level == "pair":
+            logits = self.contact_logits(tokens, self.run(tokens, maps=True))
+            return torch.cat([own.reshape(-1, 1) for own in logits]).sigmoid()
+        number = len(self.layers) if layer is None else layer
+        state = self.run(tokens, layers=[number], until=number).states[number]
+        residues = tokens.to_residues(state)
+        if level == "residue":
+            return residues
+        if self.pooling is None and "sequence" in self.levels:
+            return state.flatten(0, 1).index_select(0, tokens.start)
+        pooled: Tensor = (self.pooling or MeanPooling())(residues, tokens)
+        return pooled
+
+    def run(self, tokens: Tokens, *, layers: Iterable[int] = (), maps: bool = False, until: int | None = None) -> Pass:
+        """Pass through the layers and keep the states of some, and with ``maps`` every layer's attention.
+
+        The pass ends after layer ``until``, by default the last.
+        """
         found, wanted = Pass(), set(layers)
         is_token = tokens.is_token()
         x = self._embed(tokens, is_token)
@@ -132,7 +169,7 @@ class ESM2(nn.Module):
         if 0 in wanted:
             found.states[0] = x
         weights = []
-        for number, layer in enumerate(self.layers, start=1):
+        for number, layer in enumerate(self.layers[:until], start=1):
             if self.checkpointing and self.training:
                 x, own = checkpoint(layer, x, around, maps=maps, use_reentrant=False, preserve_rng_state=False)
             else:

@@ -156,6 +156,17 @@ def _convert(model: str, weights: Path, digest: str, regression: Path | None) ->
     return Converted(spec, state, _EXAMPLES, extra)
 
 
+def add_contacts(encoder: ESM2, bundle: Path) -> None:
+    """Give an encoder the contact head that stands in its bundle.
+
+    Raises
+    ------
+    BundleError
+        If it has none.
+    """
+    encoder.add_contact_head(contact_state(bundle))
+
+
 def contact_state(bundle: Path) -> dict[str, Tensor]:
     """Return the contact head's tensors in a bundle.
 

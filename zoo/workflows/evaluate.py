@@ -59,7 +59,7 @@ def evaluate(
     dict
         Scores by metric, each with the rows and targets it rests on.
     """
-    folder = find_bundle(model, list(includes))
+    folder = find_bundle(model, list(includes), mirror)
     loaded = load_bundle(folder, device=device)
     return _evaluate(
         loaded,
@@ -177,7 +177,7 @@ def _metrics_of(spec: ModelSpec) -> list[MetricSpec]:
 
 def evaluate_command(args: argparse.Namespace) -> int:
     """Print the scores of a model."""
-    folder = find_bundle(args.bundle, args.include)
+    folder = find_bundle(args.bundle, args.include, args.mirror)
     loaded = load_bundle(folder)
     scores = _evaluate(
         loaded,

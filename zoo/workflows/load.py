@@ -17,15 +17,17 @@ from zoo.workflows.published import published_bundle, published_names
 from zoo.workflows.rebuild import rebuild
 
 
-def load_model(model: str | Path, *, device: str = "auto", includes: list[Path] | None = None) -> Model:
-    """Load a zoo model by name, or a bundle by its folder (or the run folder it stands in).
+def load_model(
+    model: str | Path, *, device: str = "auto", includes: list[Path] | None = None, mirror: Path | None = None
+) -> Model:
+    """Load a zoo model by name, a bundle by its folder (or the run folder it stands in), or published weights.
 
     Raises
     ------
     BundleError
         If it is no bundle, was changed by a byte, or needs another version of its featuriser or architecture.
     """
-    return load_bundle(find_bundle(model, includes), device=device)
+    return load_bundle(find_bundle(model, includes, mirror), device=device)
 
 
 def find_bundle(model: str | Path, includes: list[Path] | None = None, mirror: Path | None = None) -> Path:

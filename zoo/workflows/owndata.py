@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from zoo import resources
+from zoo.core.cache import featurise
 from zoo.core.domain import DOMAINS, Domain, get_domain
 from zoo.core.infer import infer_kind
 from zoo.core.metrics import METRICS
@@ -19,6 +20,8 @@ from zoo.specs.run import RunSpec
 from zoo.specs.target import TargetSpec
 from zoo.specs.task import MetricSpec, Recipe, SplitSpec, TaskSpec
 
+_LOOKED_AT = 50
+"""Inputs that are read to tell which domain they are of."""
 _METRICS: dict[str, list[str]] = {
     "regression": ["rmse", "mae", "r2", "spearman"],
     "binary": ["roc_auc", "average_precision", "accuracy", "mcc"],
@@ -68,8 +71,7 @@ def find_input(table: Table, given: str | None) -> tuple[Domain, str]:
     """Return the domain and the column of the inputs: the given one, or the only one named after its kind."""
     domains = [get_domain(name) for name in DOMAINS]
     if given is not None:
-        table.column(given)
-        return domains[0], given
+        return _domain_of(table.column(given), domains), given
     for domain in domains:
         alike = [c for c in table.columns if domain.input_kind in c.casefold()]
         exact = [c for c in alike if c.casefold() == domain.input_kind]
@@ -82,6 +84,12 @@ def find_input(table: Table, given: str | None) -> tuple[Domain, str]:
         f"{table.path}: no column is named after an input ({kinds}); it has: {', '.join(table.columns)}. "
         "Name it with --input COL."
     )
+
+
+def _domain_of(cells: list[str], domains: list[Domain]) -> Domain:
+    """Return the domain that can read most of the first inputs; the first of those that read as many."""
+    some = [text for text in cells if text.strip()][:_LOOKED_AT]
+    return max(domains, key=lambda d: len(featurise(d, some, {}, cache=False).position))
 
 
 def _target(table: Table, name: str, kind: str | None, domain: Domain) -> tuple[TargetSpec, str]:

@@ -49,6 +49,28 @@ class Baseline(Protocol):
         ...
 
 
+class NodeBaseline(Protocol):
+    """A cheap model of labels at a node level: like :class:`Baseline`, but a row of ``values`` is a node.
+
+    ``ptr`` ``(n + 1,)`` are the offsets of the nodes of each of the ``n`` inputs, ``train`` the inputs to fit on.
+    """
+
+    def __call__(
+        self,
+        inputs: list[str],
+        ptr: np.ndarray,
+        values: np.ndarray,
+        mask: np.ndarray,
+        train: np.ndarray,
+        *,
+        kind: str,
+        seed: int,
+        threads: int,
+    ) -> np.ndarray:
+        """Fit on the nodes of the inputs ``train`` and return predictions for all nodes."""
+        ...
+
+
 @dataclass(frozen=True)
 class Converted:
     """Published weights in the zoo's form: what the bundle says, the network's state, inputs to show, other files."""
@@ -112,6 +134,8 @@ class Domain:
     architectures: Mapping[str, str]
     baselines: Mapping[str, str]
     splitters: Mapping[str, str]
+    node_baselines: Mapping[str, str] = field(default_factory=dict)
+    """``name -> "module:function"`` for the node levels; see :class:`NodeBaseline`. Constants need no entry."""
     packages: tuple[str, ...] = ()
     """Distributions whose versions the featuriser depends on; recorded in every bundle and in the cache's key."""
     default_split: str = "random"

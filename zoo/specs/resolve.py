@@ -149,8 +149,10 @@ class _Settings:
         if method != self.values["split.method"]:
             # A committed file or a column belongs to the method it was made with.
             self._drop("split.options.")
-            for key in ("split.file", "split.column"):
+            for key in ("split.file", "split.column", "split.val_column"):
                 self.values[key], self.origin[key] = None, origin
+        elif given.get("split.column", self.values["split.column"]) != self.values["split.column"]:
+            self.values["split.val_column"], self.origin["split.val_column"] = None, origin
         for setting in layer:
             self.values[setting.key] = setting.value
             self.origin[setting.key] = origin

@@ -25,9 +25,10 @@ from zoo.core.masking import Hiding
 from zoo.core.metrics import score
 from zoo.core.module import ZooModule
 from zoo.core.options import with_defaults
+from zoo.core.parts import official_parts, read_split_file
 from zoo.core.records import Records, assemble
 from zoo.core.scalers import fit_feature_scaler, fit_target_scaler, scale_features, scale_labels
-from zoo.core.splits import Split, make_split, read_split_file
+from zoo.core.splits import Split, make_split
 from zoo.core.table import Table, read_table
 from zoo.core.types import Labels
 from zoo.errors import DataError, InputError, unknown_name
@@ -111,7 +112,7 @@ def _apart(task: TaskSpec, table: Table, folder: Path) -> list[str] | None:
     if split.overlap != "allow":
         return None
     if split.method == "column" and split.column is not None:
-        return table.column(split.column)
+        return official_parts(split, table)
     if split.method == "file" and split.file is not None:
         parts = read_split_file(folder / split.file.replace("{seed}", str(split.seed)), len(table))
         return [str(parts.get(row, "")) for row in range(len(table))]
@@ -195,7 +196,7 @@ def split_of(run: RunSpec, data: Data) -> Split:
     spec = run.task.split
     column = None
     if spec.method == "column" and spec.column is not None:
-        column = data.table.column(spec.column)
+        column = official_parts(spec, data.table)
     return make_split(
         spec,
         run.split_seed,

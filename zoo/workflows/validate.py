@@ -14,7 +14,7 @@ from typing import Literal
 from zoo.core.domain import get_domain, load_object
 from zoo.core.labels import parse_labels
 from zoo.core.metrics import METRICS
-from zoo.core.splits import read_split_file
+from zoo.core.parts import read_split_file
 from zoo.core.table import Table
 from zoo.errors import DataError, DownloadError, SpecError, ZooError, did_you_mean, unknown_name
 from zoo.specs.catalog import KINDS, Catalog, Kind
@@ -191,7 +191,7 @@ def _check_names(task: TaskSpec) -> str:
         load_object(domain.architectures[model])
     for baseline in task.baselines:
         owner, _, short = baseline.partition(":")
-        table = get_domain(owner).baselines
+        table = {**get_domain(owner).baselines, **get_domain(owner).node_baselines}
         if short not in table:
             raise unknown_name(f"baseline of {owner}", short, table)
         load_object(table[short])

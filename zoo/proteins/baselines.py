@@ -232,8 +232,6 @@ class _Nearest:
             total = weight.sum(axis=1, keepdims=True) + 1e-6
             told = (weight[:, :, None] * self.y[best]).sum(axis=1) + 1e-6 * self.y.mean(axis=0)
             result[start : start + 1024] = told / total
-                (weight[:, :, None] * self.y[best]).sum(axis=1) + 1e-6 * mean_of_all
-            ) / total
         return result
 
     predict_proba = predict

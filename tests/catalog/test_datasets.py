@@ -136,5 +136,6 @@ def test_one_chain_of_the_small_set_is_what_the_entry_says():
 def test_no_peptide_begins_with_the_methionine_of_translation():
     table = read_table(ROOT / "datasets" / "amp" / "amp.csv")
     first, classes = table.column("first_m"), table.column("activity")
-    assert not any(sequence.startswith("M") and mark == "0" for sequence, mark in zip(table.column("sequence"), first, strict=True))
+    pairs = zip(table.column("sequence"), first, strict=True)
+    assert not any(sequence.startswith("M") and mark == "0" for sequence, mark in pairs)
     assert Counter(zip(classes, first, strict=True))[("other", "1")] == 1587

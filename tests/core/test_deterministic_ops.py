@@ -17,15 +17,7 @@ from toy import toy
 
 # Of https://docs.pytorch.org/docs/stable/generated/torch.use_deterministic_algorithms.html those that raise on CUDA;
 # the sums along an axis only for floats, and bincount with weights.
-RAISING = (
-    "adaptive_avg_pool2d_backward adaptive_avg_pool3d_backward adaptive_max_pool2d_backward avg_pool3d_backward "
-    "bincount cumsum ctc_loss_backward fractional_max_pool2d_backward fractional_max_pool3d_backward "
-    "grid_sampler_2d_backward grid_sampler_3d_backward histc kthvalue logcumsumexp max_pool3d_with_indices_backward "
-    "max_unpool2d max_unpool3d median multi_margin_loss nll_loss2d_forward put_ reflection_pad1d_backward "
-    "reflection_pad2d_backward reflection_pad3d_backward replication_pad1d_backward replication_pad2d_backward "
-    "replication_pad3d_backward resize_ scatter_reduce upsample_bicubic2d_backward upsample_bilinear2d_backward "
-    "upsample_linear1d_backward upsample_trilinear3d_backward"
-).split()
+RAISING = ["adaptive_avg_pool2d_backward", "adaptive_avg_pool3d_backward", "adaptive_max_pool2d_backward", "avg_pool3d_backward", "bincount", "cumsum", "ctc_loss_backward", "fractional_max_pool2d_backward", "fractional_max_pool3d_backward", "grid_sampler_2d_backward", "grid_sampler_3d_backward", "histc", "kthvalue", "logcumsumexp", "max_pool3d_with_indices_backward", "max_unpool2d", "max_unpool3d", "median", "multi_margin_loss", "nll_loss2d_forward", "put_", "reflection_pad1d_backward", "reflection_pad2d_backward", "reflection_pad3d_backward", "replication_pad1d_backward", "replication_pad2d_backward", "replication_pad3d_backward", "resize_", "scatter_reduce", "upsample_bicubic2d_backward", "upsample_bilinear2d_backward", "upsample_linear1d_backward", "upsample_trilinear3d_backward"]
 
 
 class Watch(TorchDispatchMode):

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from lightgbm import LGBMClassifier, LGBMRegressor
 from scipy.sparse import csr_array
-from sklearn.linear_model import LogisticRegression, RidgeCV
+from sklearn.linear_model import LogisticRegression, Ridge, RidgeCV
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -22,6 +23,8 @@ from zoo.core.ragged import ragged_index
 LETTERS = "ACDEFGHIKLMNPQRSTVWYX"
 """The amino acids, and what stands for every other letter."""
 TREES = 300
+PENALTIES, STRENGTHS, FOLDS = np.logspace(-3, 5, 17), np.logspace(-4, 1, 6), 3
+"""Penalties of ridge regression and inverse penalties of logistic regression to choose from, features scaled."""
 NEAREST = 5
 HALF_WINDOW = 7
 """Residues on each side of the one that is asked for."""
@@ -85,7 +88,7 @@ def onehot(
         codes[row, : len(text)] = _codes(text)
     varied = np.flatnonzero((codes[train] != codes[train[0]]).any(axis=0))
     features = (codes[:, varied, None] == np.arange(len(LETTERS))).reshape(len(inputs), -1).astype(np.float64)
-    return fitted(_linear(kind, scale=False), features, values, mask, train, kind=kind)
+    return fitted(_linear(kind), features, values, mask, train, kind=kind)
 
 
 def nearest(
@@ -154,7 +157,11 @@ def window(
     nodes = nodes[mask.reshape(len(mask), -1)[nodes].any(axis=1)]
     if len(nodes) > MOST_RESIDUES:
         nodes = np.sort(np.random.default_rng(seed).choice(nodes, MOST_RESIDUES, replace=False))
-    return fitted(_linear(kind, scale=False), features, values, mask, nodes, kind=kind)
+
+    def make() -> Any:
+        return Ridge() if kind == "regression" else LogisticRegression(max_iter=1000, tol=1e-3)
+
+    return fitted(make, features, values, mask, nodes, kind=kind)
 
 
 def composition_features(inputs: Sequence[str]) -> np.ndarray:
@@ -198,14 +205,27 @@ def _words(text: str, k: int) -> np.ndarray:
     return words
 
 
-def _linear(kind: str, scale: bool = True) -> Callable[[], Any]:
+def _linear(kind: str) -> Callable[[], Any]:
     """Return a maker of ridge regression, its penalty chosen by leave-one-out, or of logistic regression."""
+    return lambda: make_pipeline(StandardScaler(), RidgeCV(PENALTIES)) if kind == "regression" else _Logistic()
 
-    def make() -> Any:
-        model = RidgeCV(np.logspace(-3, 4, 15)) if kind == "regression" else LogisticRegression(max_iter=1000, tol=1e-3)
-        return make_pipeline(StandardScaler(), model) if scale else model
 
-    return make
+class _Logistic:
+    """Logistic regression whose penalty is chosen by three-fold cross-validation where each class has three rows."""
+
+    def fit(self, features: np.ndarray, y: np.ndarray) -> _Logistic:
+        model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000, tol=1e-3))
+        if np.unique(y, return_counts=True)[1].min() >= FOLDS:
+            grid = {"logisticregression__C": list(STRENGTHS)}
+            model = GridSearchCV(model, grid, scoring="neg_log_loss", cv=FOLDS)
+        self.model = model.fit(features, y)
+        self.classes_ = self.model.classes_
+        return self
+
+    def predict_proba(self, features: np.ndarray) -> np.ndarray:
+        """Return ``(n, c)`` probabilities."""
+        shares: np.ndarray = self.model.predict_proba(features)
+        return shares
 
 
 class _Nearest:

@@ -85,7 +85,8 @@ def _check_validate(args: argparse.Namespace) -> str | None:
 def _train_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("task", nargs="?", metavar="TASK", help="a task by name (`zoo list tasks`)")
     own = parser.add_argument_group("your own data, instead of a task")
-    own.add_argument("--data", type=Path, metavar="FILE", help="a CSV or TSV file")
+    own.add_argument("--data", type=Path, metavar="FILE", help="a CSV, TSV or FASTA file")
+    own.add_argument("--labels", type=Path, metavar="FILE", help="labels in another file of its folder, joined by id")
     own.add_argument("--target", action="append", metavar="COL", help="column to predict; repeat for several")
     own.add_argument("--kind", choices=("regression", "binary", "multiclass"), help="kind of target; else inferred")
     own.add_argument("--input", metavar="COL", help="column of the inputs, for example SMILES; else inferred")
@@ -129,7 +130,7 @@ def _check_train(args: argparse.Namespace) -> str | None:
         return _check_again(args)
     if not args.task and not args.data:
         return "name a task (`zoo list tasks` shows them), or give --data FILE --target COL"
-    only = [f"--{name}" for name in ("target", "kind", "input") if getattr(args, name)]
+    only = [f"--{name}" for name in ("labels", "target", "kind", "input") if getattr(args, name)]
     if args.task and only:
         return f"{' and '.join(only)} go with --data; the task {args.task!r} has its own"
     return None
@@ -137,7 +138,7 @@ def _check_train(args: argparse.Namespace) -> str | None:
 
 def _check_again(args: argparse.Namespace) -> str | None:
     """Return what cannot go with a run that is resumed from its folder alone."""
-    only = [f"--{name}" for name in ("config", "target", "kind", "input") if getattr(args, name)]
+    only = [f"--{name}" for name in ("config", "labels", "target", "kind", "input") if getattr(args, name)]
     return (
         f"{' and '.join(only)}: the run in {args.out} has its own; leave them out, or name its task" if only else None
     )
@@ -157,7 +158,7 @@ def _evaluate_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _predict_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("bundle", metavar="BUNDLE", help="a trained model: its folder, or a zoo model's name")
-    parser.add_argument("file", type=Path, metavar="FILE", help="CSV or TSV file of inputs")
+    parser.add_argument("file", type=Path, metavar="FILE", help="CSV, TSV or FASTA file of inputs")
     parser.add_argument("-o", "--out", type=Path, metavar="OUT", required=True, help="CSV file to write")
     parser.add_argument("--input", metavar="COL", help="column of the inputs; default: that of the training data")
     parser.add_argument(

@@ -201,11 +201,18 @@ def _slug(text: str) -> str:
     return re.sub(r"[^a-z0-9._-]+", "-", text.casefold()).strip("-._") or "data"
 
 
+def own_file_lost(run: RunSpec) -> str | None:
+    """Return what happened to the user's own file that a run was made from, or None if it is as it was."""
+    if run.data_file is None:
+        return None
+    path = Path(run.data_file)
+    if not path.is_file():
+        return "is not there any more"
+    return None if resources.sha256_of(path) == run.dataset.files[0].sha256 else "has changed since"
+
+
 def check_own_file(run: RunSpec, remedy: str) -> None:
     """Raise if the user's own file that a run was made from has moved or changed."""
-    if run.data_file is None:
-        return
-    path = Path(run.data_file)
-    if not path.is_file() or resources.sha256_of(path) != run.dataset.files[0].sha256:
-        what = "has changed since" if path.is_file() else "is not there any more"
-        raise DataError(f"{path}, which the model was trained on, {what}. {remedy}")
+    lost = own_file_lost(run)
+    if lost is not None:
+        raise DataError(f"{run.data_file}, which the model was trained on, {lost}. {remedy}")

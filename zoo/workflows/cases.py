@@ -109,8 +109,8 @@ def _of_bundle(bundle: Path, catalog: Catalog, folder: Path, mirror: Path | None
     spec = read_spec(bundle)
     run = stored_run(bundle.parent) if (bundle.parent / "run.json").is_file() else None
     if run is not None and run.data_file is not None:
-        path = Path(run.data_file)
-        if not path.is_file() or sha256_of(path) != run.dataset.files[0].sha256:
+        paths = [(Path(run.data_file).parent / file.name, file.sha256) for file in run.dataset.files]
+        if not all(path.is_file() and sha256_of(path) == digest for path, digest in paths):
             run = None
     elif spec.provenance.task in catalog.names("task"):
         task = catalog.task(spec.provenance.task)
@@ -149,7 +149,8 @@ class Small:
 
     def prepared(self, **train: Any) -> Prepared:
         """Build the run anew, with other values for some of its training settings."""
-        settings = TrainSpec.model_validate({**self.run.train.model_dump(), **train})
+        # A few items are no step of the usual cost: batches are counted in items.
+        settings = TrainSpec.model_validate({**self.run.train.model_dump(), "batch_cost": None, **train})
         prepared = prepare(self.run.model_copy(update={"train": settings}), folder=self.folder)
         if self.bundle is not None:
             _take_over(prepared, self.bundle)

@@ -71,6 +71,7 @@ def train(
     task: str | None = None,
     *,
     data: str | Path | None = None,
+    labels: str | Path | None = None,
     target: str | Sequence[str] | None = None,
     kind: str | None = None,
     input_column: str | None = None,
@@ -88,9 +89,10 @@ def train(
     ----------
     task
         Name of a task (``zoo list tasks``).
-    data, target, kind, input_column
-        Instead of a task: a CSV or TSV file, the column or columns to predict, their kind (else inferred), and the
-        column of the inputs (else found).
+    data, labels, target, kind, input_column
+        Instead of a task: a CSV, TSV or FASTA file, another one in its folder with labels by ``id`` (if they do not
+        stand in the first), the column or columns to predict, their kind (else inferred), and the column of the
+        inputs (else found).
     out
         Run folder; by default ``runs/<task>-<model>-seed<seed>``, with a number where that exists.
     config, settings
@@ -118,7 +120,7 @@ def train(
     folder = None if out is None else Path(out)
     notes: list[str] = []
     if resume and folder is not None and task is None and data is None:
-        unread = {"config": config, "target": target, "kind": kind, "input_column": input_column}
+        unread = {"config": config, "labels": labels, "target": target, "kind": kind, "input_column": input_column}
         given = [name for name, value in unread.items() if value is not None]
         if given:
             raise InputError(
@@ -127,7 +129,7 @@ def train(
         run, catalog = _again(folder, dict(settings or {})), Catalog(includes)
     else:
         spec, dataset, notes, catalog = _what(
-            task, data, targets=targets, kind=kind, input_column=input_column, includes=includes
+            task, data, labels=labels, targets=targets, kind=kind, input_column=input_column, includes=includes
         )
         run = resolve(
             spec,
@@ -155,6 +157,7 @@ def _what(
     task: str | None,
     data: str | Path | None,
     *,
+    labels: str | Path | None,
     targets: list[str],
     kind: str | None,
     input_column: str | None,
@@ -166,10 +169,11 @@ def _what(
     if data is not None:
         if not targets:
             raise InputError("a file needs the column to predict: zoo train --data my.csv --target y")
-        spec, dataset, notes = own_task(Path(data), targets, kind=kind, input_column=input_column)
+        beside = None if labels is None else Path(labels)
+        spec, dataset, notes = own_task(Path(data), targets, kind=kind, input_column=input_column, labels=beside)
         return spec, dataset, notes, catalog
-    if targets or kind or input_column:
-        raise InputError("--target, --kind and --input go with --data FILE; a task names its own columns.")
+    if targets or kind or input_column or labels:
+        raise InputError("--labels, --target, --kind and --input go with --data FILE; a task names its own columns.")
     spec = catalog.task(str(task))
     return spec, catalog.dataset(spec.dataset), [], catalog
 
@@ -314,7 +318,8 @@ def _describe(prepared: Prepared, folder: Path, say: Any) -> None:
     for line in describe_groups(make_optimizer(prepared.module.network, run.train)):
         say(f"  {line}")
     steps = prepared.datamodule.train_loader.windows
-    say(f"{run.train.epochs} epochs of {steps} steps, {run.train.batch_size} items each{_division(run)} → {folder}")
+    what = prepared.datamodule.train_loader.plan.what
+    say(f"{run.train.epochs} epochs of {steps} steps, {what} each{_division(run)} → {folder}")
 
 
 def _division(run: RunSpec) -> str:
@@ -322,9 +327,10 @@ def _division(run: RunSpec) -> str:
     world, pieces = max(ranks(), run.devices), run.train.microbatches
     if world * pieces == 1:
         return ""
-    size = -(-run.train.batch_size // (world * pieces))
     over = [f"{world} processes"] * (world > 1) + [f"{pieces} microbatches"] * (pieces > 1)
-    return f" ({' x '.join(over)} of at most {size})"
+    if run.train.batch_cost is not None:
+        return f" ({' x '.join(over)})"
+    return f" ({' x '.join(over)} of at most {-(-run.train.batch_size // (world * pieces))})"
 
 
 def _threads(devices: int | None) -> int:
@@ -351,6 +357,7 @@ def train_command(args: argparse.Namespace) -> int:
         spec, dataset, notes, catalog = _what(
             args.task,
             args.data,
+            labels=args.labels,
             targets=args.target or [],
             kind=args.kind,
             input_column=args.input,

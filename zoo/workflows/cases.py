@@ -25,7 +25,6 @@ from zoo.core.fit import FitResult
 from zoo.core.module import ZooModule
 from zoo.core.scalers import scale_features, scale_labels
 from zoo.errors import DataError, InputError, did_you_mean
-from zoo.resources import sha256_of
 from zoo.specs.catalog import Catalog
 from zoo.specs.model import ModelSpec
 from zoo.specs.resolve import resolve
@@ -36,6 +35,7 @@ from zoo.workflows.fewrows import FILE, few_rows
 from zoo.workflows.finalise import finalise
 from zoo.workflows.load import check_example, find_bundle, load_bundle
 from zoo.workflows.madeup import labelled_examples
+from zoo.workflows.owndata import own_file_lost
 from zoo.workflows.runfolder import stored_run
 
 _ITEMS = 8
@@ -109,9 +109,7 @@ def _of_bundle(bundle: Path, catalog: Catalog, folder: Path, mirror: Path | None
     spec = read_spec(bundle)
     run = stored_run(bundle.parent) if (bundle.parent / "run.json").is_file() else None
     if run is not None and run.data_file is not None:
-        paths = [(Path(run.data_file).parent / file.name, file.sha256) for file in run.dataset.files]
-        if not all(path.is_file() and sha256_of(path) == digest for path, digest in paths):
-            run = None
+        run = run if own_file_lost(run) is None else None
     elif spec.provenance.task in catalog.names("task"):
         task = catalog.task(spec.provenance.task)
         run = resolve(task, catalog.dataset(task.dataset), threads=_THREADS)

@@ -254,12 +254,20 @@ def _slug(text: str) -> str:
     return re.sub(r"[^a-z0-9._-]+", "-", text.casefold()).strip("-._") or "data"
 
 
-def check_own_file(run: RunSpec, remedy: str) -> None:
-    """Raise if the user's own file that a run was made from has moved or changed."""
+def own_file_lost(run: RunSpec) -> str | None:
+    """Return what happened to the user's own files that a run was made from, or None if they are as they were."""
     if run.data_file is None:
-        return
+        return None
     for file in run.dataset.files:
         path = Path(run.data_file).parent / file.name
         if not path.is_file() or resources.sha256_of(path) != file.sha256:
             what = "has changed since" if path.is_file() else "is not there any more"
-            raise DataError(f"{path}, which the model was trained on, {what}. {remedy}")
+            return f"{path}, which the model was trained on, {what}"
+    return None
+
+
+def check_own_file(run: RunSpec, remedy: str) -> None:
+    """Raise if the user's own file that a run was made from has moved or changed."""
+    lost = own_file_lost(run)
+    if lost is not None:
+        raise DataError(f"{lost}. {remedy}")

@@ -132,9 +132,9 @@ def finished(folder: Path, stored: RunSpec, run: RunSpec) -> str | None:
     InputError
         If there is something left to do, and the checkpoint to do it from is gone.
     """
-    result, whole = _result_of(folder), _is_whole(folder)
+    steps, whole = _steps_of_result(folder), _is_whole(folder)
     if not (folder / NAME).exists():
-        if result is None:
+        if steps is None:
             return None
         if not whole or run.train.epochs > stored.train.epochs:
             what = "more epochs are asked for" if whole else "its bundle or its predictions are not there"
@@ -144,7 +144,7 @@ def finished(folder: Path, stored: RunSpec, run: RunSpec) -> str | None:
             )
         return _FINISHED
     state = read_checkpoint(folder / NAME)
-    if not whole or result is None or state["phase"] != "finalise" or result["steps"] != state["step"]:
+    if not whole or state["phase"] != "finalise" or steps != state["step"]:
         return None
     if state["stopped"] == "early" and run.train.epochs > stored.train.epochs:
         return f"{_FINISHED}: it had stopped early, and more epochs do not change where it ends"
@@ -159,14 +159,21 @@ def _is_whole(folder: Path) -> bool:
     return (folder / "bundle" / "config.json").exists() and (folder / "predictions.csv").exists()
 
 
-def _result_of(folder: Path) -> dict[str, Any] | None:
-    """Return how many steps the run had made when its result was written, or None without a result."""
+def _steps_of_result(folder: Path) -> int | None:
+    """Return how many steps the run had made when its result was written, or None without a result.
+
+    Raises
+    ------
+    BundleError
+        If it holds no steps or no scores.
+    """
     path = folder / "result.json"
     if not path.is_file():
         return None
     try:
-        found: dict[str, Any] = json.loads(path.read_text())
-        return {"steps": int(found["steps"]), "metrics": dict(found["metrics"])}
+        found = json.loads(path.read_text())
+        dict(found["metrics"])
+        return int(found["steps"])
     except (ValueError, KeyError, TypeError) as error:
         raise BundleError(
             f"{path} is damaged. Remove it: the run then writes its results again, from its last checkpoint."
@@ -210,12 +217,12 @@ def clear_leftovers(folder: Path) -> str | None:
         path.unlink(missing_ok=True)
     for path in folder.glob(".bundle-*"):
         shutil.rmtree(path, ignore_errors=True)
-    result = _result_of(folder)
-    if result is None or not _is_whole(folder):
+    steps = _steps_of_result(folder)
+    if steps is None or not _is_whole(folder):
         (folder / "result.json").unlink(missing_ok=True)
         shutil.rmtree(folder / "bundle", ignore_errors=True)  # written again, to the same bits
         return None
-    aside = folder / f"after-{result['steps']}-steps"
+    aside = folder / f"after-{steps}-steps"
     aside.mkdir(exist_ok=True)
     for name in (*_RESULTS, "result.json"):
         if (folder / name).exists():

@@ -5,15 +5,12 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-import torch
 
 from zoo.core.launch import SignalledError, run_on_ranks
 from zoo.core.optim import describe_groups, make_optimizer
@@ -23,12 +20,11 @@ from zoo.core.resume import NAME as CHECKPOINT
 from zoo.errors import InputError, ZooError
 from zoo.resources import mirror_dir
 from zoo.specs.catalog import Catalog
-from zoo.specs.dataset import DatasetSpec
 from zoo.specs.model import ScoreInfo
-from zoo.specs.resolve import format_config, resolve
+from zoo.specs.resolve import format_config
 from zoo.specs.run import RunSpec
 from zoo.specs.settings import flags_from, of_set
-from zoo.specs.task import TaskSpec
+from zoo.workflows.asking import again, new_run
 from zoo.workflows.baselines import check_baselines, timed_baselines
 from zoo.workflows.build import Prepared, folder_of, prepare
 from zoo.workflows.console import print_json, print_table
@@ -36,8 +32,8 @@ from zoo.workflows.finalise import finalise
 from zoo.workflows.launch import check_devices, is_writer, membership, started_by
 from zoo.workflows.load import load_bundle, pick_device
 from zoo.workflows.model import Model
-from zoo.workflows.owndata import check_own_file, own_task
-from zoo.workflows.resuming import check_place, clear_leftovers, finished, rerun, resumed
+from zoo.workflows.owndata import check_own_file
+from zoo.workflows.resuming import check_place, clear_leftovers, finished, resumed
 from zoo.workflows.runfolder import (
     check_out,
     claim,
@@ -126,56 +122,20 @@ def train(
             raise InputError(
                 f"a resumed run keeps its {', '.join(given)}: leave them out, or name the task or the data."
             )
-        run, catalog = _again(folder, dict(settings or {})), Catalog(includes)
+        run, catalog = again(folder, dict(settings or {})), Catalog(includes)
     else:
-        spec, dataset, notes, catalog = _what(
-            task, data, labels=labels, targets=targets, kind=kind, input_column=input_column, includes=includes
-        )
-        run = resolve(
-            spec,
-            dataset,
-            threads=_threads(dict(settings or {}).get("devices")),
+        run, catalog, notes = new_run(
+            task,
+            None if data is None else Path(data),
+            labels=None if labels is None else Path(labels),
+            targets=targets,
+            kind=kind,
+            input_column=input_column,
+            includes=includes,
             config=None if config is None else Path(config),
             flags=dict(settings or {}),
-            data_file=None if data is None else str(Path(data).resolve()),
         )
     return execute(run, catalog, out=folder, mirror=mirror, progress=progress, notes=notes, resume=resume)
-
-
-def _again(folder: Path, settings: Mapping[str, Any]) -> RunSpec:
-    """Return the run that a folder holds, with what a resumed run may change."""
-    stored = stored_run(folder)
-    if stored is None:
-        raise InputError(
-            f"{folder} holds no run to resume. Say what to train too: zoo train TASK --resume --out {folder}, or "
-            f"zoo train --data FILE --target COLUMN --resume --out {folder}"
-        )
-    return rerun(stored, settings)
-
-
-def _what(
-    task: str | None,
-    data: str | Path | None,
-    *,
-    labels: str | Path | None,
-    targets: list[str],
-    kind: str | None,
-    input_column: str | None,
-    includes: Sequence[Path],
-) -> tuple[TaskSpec, DatasetSpec, list[str], Catalog]:
-    catalog = Catalog(includes)
-    if (task is None) == (data is None):
-        raise InputError("name either a task (`zoo list tasks`) or a file: zoo train --data my.csv --target y")
-    if data is not None:
-        if not targets:
-            raise InputError("a file needs the column to predict: zoo train --data my.csv --target y")
-        beside = None if labels is None else Path(labels)
-        spec, dataset, notes = own_task(Path(data), targets, kind=kind, input_column=input_column, labels=beside)
-        return spec, dataset, notes, catalog
-    if targets or kind or input_column or labels:
-        raise InputError("--labels, --target, --kind and --input go with --data FILE; a task names its own columns.")
-    spec = catalog.task(str(task))
-    return spec, catalog.dataset(spec.dataset), [], catalog
 
 
 def execute(
@@ -333,11 +293,6 @@ def _division(run: RunSpec) -> str:
     return f" ({' x '.join(over)} of at most {-(-run.train.batch_size // (world * pieces))})"
 
 
-def _threads(devices: int | None) -> int:
-    """Return the threads of each process where nobody asks for a number."""
-    return max(1, (int(os.environ.get("OMP_NUM_THREADS") or 0) or torch.get_num_threads()) // max(1, devices or 1))
-
-
 def _say(line: str) -> None:
     sys.stderr.write(line + "\n")
     sys.stderr.flush()
@@ -352,9 +307,9 @@ def train_command(args: argparse.Namespace) -> int:
     notes: list[str] = []
     if args.task is None and args.data is None:
         given = {**flags_from(vars(args)), **{s.key: s.value for s in map(of_set, args.set)}}
-        run, catalog = _again(args.out, given), Catalog(args.include)
+        run, catalog = again(args.out, given), Catalog(args.include)
     else:
-        spec, dataset, notes, catalog = _what(
+        run, catalog, notes = new_run(
             args.task,
             args.data,
             labels=args.labels,
@@ -362,15 +317,9 @@ def train_command(args: argparse.Namespace) -> int:
             kind=args.kind,
             input_column=args.input,
             includes=args.include,
-        )
-        run = resolve(
-            spec,
-            dataset,
-            threads=_threads(args.devices),
             config=args.config,
             flags=flags_from(vars(args)),
             sets=args.set or [],
-            data_file=None if args.data is None else str(args.data.resolve()),
         )
     if args.print_config:
         sys.stdout.write(format_config(run))

@@ -64,6 +64,13 @@ def test_a_finished_run_can_be_made_longer(runs, copy):
     assert json.loads((copy / "result.json").read_text())["steps"] == 20
     assert json.loads((copy / "after-15-steps" / "result.json").read_text())["steps"] == 15
     assert (copy / "metrics.csv").read_text().splitlines()[-1].startswith("20,3,")
+    (copy / "metrics.csv").write_text("step\n")
+    (copy / "predictions.csv").unlink()
+    words = runs.words(copy, "--resume")
+    del words[words.index("--epochs") : words.index("--epochs") + 2]
+    runs.go(words)  # as it was started, if without epochs: they stay as the last resume left them
+    assert json.loads((copy / "result.json").read_text())["steps"] == 20
+    assert (copy / "metrics.csv").read_text().splitlines()[-1].startswith("20,3,")
 
 
 def test_a_full_disk_is_one_clear_error_and_keeps_the_older_checkpoint(runs, truth, tmp_path):
@@ -134,9 +141,10 @@ def unfinished(copy):
 def test_a_checkpoint_of_another_run_is_refused(runs, copy, tmp_path):
     """The other seed has the same rows, the same division and the same shapes."""
     runs.go(runs.words(tmp_path / "other", "--seed", "1", "--epochs", "1"))
-    shutil.copy(tmp_path / "other" / "last.ckpt", unfinished(copy))
-    said = runs.go(["train", "--resume", "--out", copy], code=2)
-    assert f"{copy / 'last.ckpt'} is the checkpoint of another run" in said
+    for folder in (copy, unfinished(shutil.copytree(copy, tmp_path / "unfinished"))):
+        shutil.copy(tmp_path / "other" / "last.ckpt", folder)
+        said = runs.go(["train", "--resume", "--out", folder], code=2)
+        assert f"{folder / 'last.ckpt'} is the checkpoint of another run" in said
     assert (copy / "metrics.csv").read_text().splitlines()[-1].startswith("15,")
 
 
@@ -156,6 +164,15 @@ def test_results_that_were_lost_are_written_again_to_the_same_bits(runs, truth, 
         shutil.rmtree(path) if path.is_dir() else path.unlink()
         runs.go(["train", "--resume", "--out", copy])
         assert different(truth, copy) == []
+    weights = copy / "bundle" / "model.safetensors"
+    whole = weights.read_bytes()
+    for broken in (whole[:-1] + bytes([whole[-1] ^ 1]), whole[:100]):
+        weights.write_bytes(broken)
+        runs.go(["train", "--resume", "--out", copy])
+        assert different(truth, copy) == []
+    weights.unlink()
+    runs.go(["train", "--resume", "--out", copy])
+    assert different(truth, copy) == []
     (copy / "result.json").write_text('{"steps": ')
     said = runs.go(["train", "--resume", "--out", copy], code=2)
     assert f"{copy / 'result.json'} is damaged. Remove it" in said
@@ -168,7 +185,7 @@ def test_a_result_without_its_checkpoint_is_shown_and_cannot_go_on(runs, copy):
     assert "more epochs are asked for, and" in said
     shutil.rmtree(copy / "bundle")
     said = runs.go(["train", "--resume", "--out", copy], code=2)
-    assert "its bundle or its predictions are not there, and" in said
+    assert "its bundle or its predictions are damaged or gone, and" in said
 
 
 def test_a_folder_that_is_no_run_is_left_alone(runs, tmp_path):
@@ -189,6 +206,7 @@ def test_a_damaged_run_json_is_one_line(runs, copy, text):
     said = runs.go(["train", "--resume", "--out", copy], code=2)
     assert said.count("\n") == 1
     assert f"{copy / 'run.json'} is damaged" in said
+    assert f"{copy / 'run.json'} is damaged" in runs.go(["evaluate", copy], code=2)
 
 
 def test_an_empty_checkpoint_is_said_to_be_empty(runs, copy):

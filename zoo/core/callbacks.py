@@ -87,6 +87,11 @@ class RunLog(Callback):
         pl_module.step_losses = []
         self.write()
 
+    def restore(self, rows: list[dict[str, float]]) -> None:
+        """Take up the rows of a checkpoint, and cut the files to them."""
+        self.rows = [dict(row) for row in rows]
+        self.write()
+
     def write(self) -> None:
         """Write both files, each whole or not at all."""
         if self.folder is None or not is_main():

@@ -156,6 +156,7 @@ def fit(module: ZooModule, data: ZooDataModule, trainer: L.Trainer, resume: dict
         checkpoints.resume = checkpoints.state = resume
         if _is_over(module, resume):
             adopt_sizes(module, data)
+            next(c for c in trainer.callbacks if isinstance(c, RunLog)).restore(resume["rows"])
             return finish(module, resume)
     copy_from_main(module.network.state_dict().values())
     trainer.fit_loop.max_epochs = _laps_left(module)

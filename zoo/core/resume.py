@@ -92,8 +92,7 @@ class Checkpoints(Callback):
             stopping.patience = pl_module.train_spec.patience or stopping.patience
         log = _find(trainer, RunLog)
         if log is not None:
-            log.rows = [dict(row) for row in state["rows"]]
-            log.write()
+            log.restore(state["rows"])
 
     def on_train_batch_end(
         self,
@@ -224,11 +223,19 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
             "code was run. It is no checkpoint of scizoo: take a copy of the run from a source you trust."
         ) from error
     except Exception as error:
-        raise BundleError(f"{path} is damaged or cut short: {error}. Remove it to start the run anew.") from error
+        raise BundleError(
+            f"{path} is damaged or cut short: {_first_line(error)}. Remove it to start the run anew."
+        ) from error
     if not isinstance(state, dict) or state.get("version") != VERSION:
         found = state.get("version") if isinstance(state, dict) else None
         raise BundleError(f"{path} is a checkpoint of version {found}; this version of scizoo reads {VERSION}.")
     return state
+
+
+def _first_line(error: Exception) -> str:
+    """Return what a reader says before it goes into its own insides."""
+    lines = str(error).splitlines() or [type(error).__name__]
+    return lines[0].partition(". ")[0].rstrip(".")
 
 
 def _check_bytes(data: io.BytesIO) -> None:

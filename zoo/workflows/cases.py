@@ -36,7 +36,7 @@ from zoo.workflows.finalise import finalise
 from zoo.workflows.load import check_example, find_bundle, load_bundle
 from zoo.workflows.madeup import labelled_examples
 from zoo.workflows.owndata import own_file_lost
-from zoo.workflows.runfolder import stored_run
+from zoo.workflows.runfolder import run_beside
 
 _ITEMS = 8
 _THREADS = 1
@@ -107,7 +107,7 @@ def _bundle(name: str, catalog: Catalog, includes: Sequence[Path]) -> Path:
 def _of_bundle(bundle: Path, catalog: Catalog, folder: Path, mirror: Path | None) -> Small:
     """Return a bundle on rows of the data it was trained on, or else on its examples with made-up labels."""
     spec = read_spec(bundle)
-    run = stored_run(bundle.parent) if (bundle.parent / "run.json").is_file() else None
+    run = run_beside(bundle)
     if run is not None and run.data_file is not None:
         run = run if own_file_lost(run) is None else None
     elif spec.provenance.task in catalog.names("task"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,6 +24,7 @@ from zoo.workflows.console import print_json, print_table
 from zoo.workflows.load import find_bundle, load_bundle
 from zoo.workflows.model import Model
 from zoo.workflows.owndata import check_own_file, labelled_file, metric_specs
+from zoo.workflows.runfolder import run_beside
 
 _BATCH = 256
 
@@ -120,7 +120,7 @@ def _of_task(
     model: Model, folder: Path, name: str | None, part: str, *, includes: Sequence[Path], mirror: Path | None
 ) -> tuple[Data, np.ndarray, list[MetricSpec]]:
     catalog = Catalog(includes)
-    run = _run_of(folder) if name is None else None
+    run = run_beside(folder) if name is None else None
     task, dataset = (run.task, run.dataset) if run is not None else _named(catalog, name or model.spec.provenance.task)
     missing = sorted({t.name for t in model.spec.targets} - {t.name for t in task.targets})
     if missing:
@@ -150,12 +150,6 @@ def _of_task(
     if not len(parts.get(part, ())):
         raise InputError(f"the split has no part {part!r}; it has: {', '.join(k for k, v in parts.items() if len(v))}.")
     return data, parts[part], task.metrics
-
-
-def _run_of(bundle: Path) -> RunSpec | None:
-    """Return the run a bundle stands in, if it does."""
-    path = bundle.parent / "run.json"
-    return RunSpec.model_validate(json.loads(path.read_text())) if path.is_file() else None
 
 
 def _named(catalog: Catalog, name: str) -> tuple[TaskSpec, DatasetSpec]:

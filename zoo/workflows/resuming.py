@@ -12,6 +12,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from zoo.core.bundle import read_spec
 from zoo.core.ranks import ranks
 from zoo.core.resume import NAME, read_checkpoint
 from zoo.errors import BundleError, DataError, InputError
@@ -49,6 +50,9 @@ def resumed(stored: RunSpec, wanted: RunSpec, folder: Path) -> RunSpec:
     """
     if wanted.origin.get("threads", "default") == "default":
         wanted = wanted.model_copy(update={"threads": stored.threads})
+    if wanted.origin.get("train.epochs", "default") in ("default", "task"):  # an earlier resume may have raised them
+        train = wanted.train.model_copy(update={"epochs": stored.train.epochs})
+        wanted = wanted.model_copy(update={"train": train})
     before, now = _facts(stored), _facts(wanted)
     keys = [k for k in dict.fromkeys([*before, *now]) if before.get(k) != now.get(k) and k not in _MAY_CHANGE]
     if keys:
@@ -130,20 +134,20 @@ def finished(folder: Path, stored: RunSpec, run: RunSpec) -> str | None:
     BundleError
         If the checkpoint or the result is damaged.
     InputError
-        If there is something left to do, and the checkpoint to do it from is gone.
+        If there is something left to do and the checkpoint to do it from is gone, or it is of another run.
     """
     steps, whole = _steps_of_result(folder), _is_whole(folder)
     if not (folder / NAME).exists():
         if steps is None:
             return None
         if not whole or run.train.epochs > stored.train.epochs:
-            what = "more epochs are asked for" if whole else "its bundle or its predictions are not there"
+            what = "more epochs are asked for" if whole else "its bundle or its predictions are damaged or gone"
             raise InputError(
                 f"the run in {folder} cannot go on: {what}, and {folder / NAME} is gone. Start a new run with "
                 "another --out."
             )
         return _FINISHED
-    state = read_checkpoint(folder / NAME)
+    state = _own_checkpoint(folder, run)
     if not whole or state["phase"] != "finalise" or steps != state["step"]:
         return None
     if state["stopped"] == "early" and run.train.epochs > stored.train.epochs:
@@ -155,8 +159,24 @@ def finished(folder: Path, stored: RunSpec, run: RunSpec) -> str | None:
 
 
 def _is_whole(folder: Path) -> bool:
-    """Whether the bundle and the predictions stand beside a result."""
-    return (folder / "bundle" / "config.json").exists() and (folder / "predictions.csv").exists()
+    """Whether the bundle, as it was written, and the predictions stand beside a result."""
+    try:
+        read_spec(folder / "bundle")
+    except BundleError:
+        return False
+    return (folder / "predictions.csv").exists()
+
+
+def _own_checkpoint(folder: Path, run: RunSpec) -> dict[str, Any]:
+    """Return the state in a run's checkpoint, or raise if it is that of another run."""
+    path = folder / NAME
+    state = read_checkpoint(path)
+    if state["tag"].get("run") != identity(run):
+        raise InputError(
+            f"{path} is the checkpoint of another run than the one that {folder / 'run.json'} describes. Put the "
+            "right one back, or remove it to start the run anew."
+        )
+    return state
 
 
 def _steps_of_result(folder: Path) -> int | None:
@@ -190,16 +210,10 @@ def check_place(folder: Path, prepared: Prepared) -> list[str]:
     DataError
         If the rows or their division have changed.
     """
-    path = folder / NAME
-    if not path.exists():
+    if not (folder / NAME).exists():
         return ["no checkpoint yet: starting from the beginning"]
-    state, now = read_checkpoint(path), tag_of(prepared)
+    state, now = _own_checkpoint(folder, prepared.run), tag_of(prepared)
     before = state["tag"]
-    if before.get("run") != now["run"]:
-        raise InputError(
-            f"{path} is the checkpoint of another run than the one that {folder / 'run.json'} describes. Put the "
-            "right one back, or remove it to start the run anew."
-        )
     if before["split"] != now["split"]:
         raise DataError(f"the data or the split of the run in {folder} has changed since it was started.")
     lines = [f"going on from step {state['step']}"]

@@ -131,6 +131,12 @@ def stored_run(folder: Path) -> RunSpec | None:
     return None
 
 
+def run_beside(bundle: Path) -> RunSpec | None:
+    """Return the run that a bundle stands in, or None if it stands alone."""
+    path = bundle.parent / "run.json"
+    return _read_run(path) if path.is_file() else None
+
+
 def _read_run(path: Path) -> RunSpec:
     remedy = "Put the original back, or start a new run with another --out."
     try:

@@ -14,6 +14,7 @@ _PUBLIC = {
     "train": "zoo.workflows.train",
     "evaluate": "zoo.workflows.evaluate",
     "predict": "zoo.workflows.predict",
+    "embed": "zoo.workflows.embed",
     "load": "zoo.workflows.predict",
     "verify": "zoo.workflows.verify",
     "list_tasks": "zoo.workflows.catalog",

@@ -85,7 +85,8 @@ def _check_validate(args: argparse.Namespace) -> str | None:
 def _train_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("task", nargs="?", metavar="TASK", help="a task by name (`zoo list tasks`)")
     own = parser.add_argument_group("your own data, instead of a task")
-    own.add_argument("--data", type=Path, metavar="FILE", help="a CSV or TSV file")
+    own.add_argument("--data", type=Path, metavar="FILE", help="a CSV, TSV or FASTA file")
+    own.add_argument("--labels", type=Path, metavar="FILE", help="labels in another file of its folder, joined by id")
     own.add_argument("--target", action="append", metavar="COL", help="column to predict; repeat for several")
     own.add_argument("--kind", choices=("regression", "binary", "multiclass"), help="kind of target; else inferred")
     own.add_argument("--input", metavar="COL", help="column of the inputs, for example SMILES; else inferred")
@@ -129,7 +130,7 @@ def _check_train(args: argparse.Namespace) -> str | None:
         return _check_again(args)
     if not args.task and not args.data:
         return "name a task (`zoo list tasks` shows them), or give --data FILE --target COL"
-    only = [f"--{name}" for name in ("target", "kind", "input") if getattr(args, name)]
+    only = [f"--{name}" for name in ("labels", "target", "kind", "input") if getattr(args, name)]
     if args.task and only:
         return f"{' and '.join(only)} go with --data; the task {args.task!r} has its own"
     return None
@@ -137,7 +138,7 @@ def _check_train(args: argparse.Namespace) -> str | None:
 
 def _check_again(args: argparse.Namespace) -> str | None:
     """Return what cannot go with a run that is resumed from its folder alone."""
-    only = [f"--{name}" for name in ("config", "target", "kind", "input") if getattr(args, name)]
+    only = [f"--{name}" for name in ("config", "labels", "target", "kind", "input") if getattr(args, name)]
     return (
         f"{' and '.join(only)}: the run in {args.out} has its own; leave them out, or name its task" if only else None
     )
@@ -157,7 +158,7 @@ def _evaluate_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _predict_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("bundle", metavar="BUNDLE", help="a trained model: its folder, or a zoo model's name")
-    parser.add_argument("file", type=Path, metavar="FILE", help="CSV or TSV file of inputs")
+    parser.add_argument("file", type=Path, metavar="FILE", help="CSV, TSV or FASTA file of inputs")
     parser.add_argument("-o", "--out", type=Path, metavar="OUT", required=True, help="CSV file to write")
     parser.add_argument("--input", metavar="COL", help="column of the inputs; default: that of the training data")
     parser.add_argument(
@@ -167,6 +168,27 @@ def _predict_arguments(parser: argparse.ArgumentParser) -> None:
         help="rows without a prediction: stop, leave them out, or keep them empty with the reason (default)",
     )
     parser.add_argument("--batch-size", type=int, metavar="N", help="items per batch")
+    _device_arguments(parser)
+
+
+def _embed_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", metavar="MODEL", help="a trained model: its folder, or a name (esm2-8m ... esm2-15b)")
+    parser.add_argument("file", type=Path, metavar="FILE", help="CSV, TSV or FASTA file of inputs")
+    parser.add_argument(
+        "-o", "--out", type=Path, metavar="OUT", required=True, help="file to write: .npz, .safetensors or .parquet"
+    )
+    parser.add_argument(
+        "--level", metavar="LEVEL", help="sequence (or molecule), residue (or atom), pair; default: whole"
+    )
+    parser.add_argument(
+        "--layer", type=int, metavar="N", help="after which layer, 0 being the embedding; default: last"
+    )
+    parser.add_argument("--input", metavar="COL", help="column of the inputs; default: that of the training data")
+    parser.add_argument("--ids", metavar="COL", help="column of their names; default: id, if there is one")
+    parser.add_argument("--dtype", choices=("float32", "float16"), default="float32", help="of the numbers written")
+    parser.add_argument(
+        "--on-invalid", choices=("error", "skip"), default="skip", help="inputs that cannot be read; default: skip"
+    )
     _device_arguments(parser)
 
 
@@ -209,6 +231,9 @@ VERBS: dict[str, _Verb] = {
     "evaluate": _Verb("score a trained model", "zoo.workflows.evaluate:evaluate_command", _evaluate_arguments),
     "predict": _Verb(
         "predict a file with a trained model", "zoo.workflows.predict:predict_command", _predict_arguments
+    ),
+    "embed": _Verb(
+        "features of every input of a file, in one file", "zoo.workflows.embed:embed_command", _embed_arguments
     ),
     "verify": _Verb(
         "prove that a task's model, or a trained one, keeps the contract",

@@ -18,6 +18,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Protocol
 
@@ -134,6 +135,43 @@ def locate(file: DeclaredFile, folder: Path, mirror: Path | str | None = None) -
     return _cached_or_fetched(file, looked)
 
 
+@dataclass(frozen=True)
+class _Published:
+    """A file that its publisher gives no checksum of."""
+
+    name: str
+    url: str
+    sha256: str = ""
+    bytes: int = 0
+
+
+def locate_published(url: str, mirror: Path | str | None = None) -> tuple[Path, str]:
+    """Return a file that is published without a checksum, and the checksum it has here.
+
+    Looked for by its name in the mirror and the cache, and at the url. What is fetched is stored in the cache beside
+    its checksum; if the two no longer agree, it is fetched again.
+
+    Raises
+    ------
+    DownloadError
+        The file is nowhere, or could not be fetched: every place looked at is named.
+    """
+    file = _Published(url.rsplit("/", 1)[-1], url)
+    mirrored = mirror_dir(mirror)
+    looked = ["mirror: none given (--mirror DIR or ZOO_MIRROR)"]
+    if mirrored is not None:
+        if (mirrored / file.name).is_file():
+            return mirrored / file.name, sha256_of(mirrored / file.name)
+        looked = [f"mirror: {mirrored / file.name} (absent)"]
+    cached = _cached_or_fetched(file, looked)
+    return cached, _record(cached).read_text()
+
+
+def _record(path: Path) -> Path:
+    """Return where the checksum of a file without a declared one is kept."""
+    return path.with_name(path.name + ".sha256")
+
+
 def _check(file: DeclaredFile, path: Path, remedy: str) -> None:
     given = sha256_of(path)
     if given != file.sha256:
@@ -147,7 +185,7 @@ def _check(file: DeclaredFile, path: Path, remedy: str) -> None:
 
 def _cached_or_fetched(file: DeclaredFile, looked: list[str]) -> Path:
     # The checksum is part of the path, so that two versions of one name never meet.
-    cached = cache_dir() / "files" / file.sha256[:16] / file.name
+    cached = cache_dir() / "files" / (file.sha256[:16] or "published") / file.name
     if _is_intact(file, cached):
         return cached
     looked.append(f"cache: {cached} ({'damaged' if cached.exists() else 'absent'})")
@@ -173,6 +211,8 @@ def _cached_or_fetched(file: DeclaredFile, looked: list[str]) -> Path:
 
 
 def _is_intact(file: DeclaredFile, path: Path) -> bool:
+    if not file.sha256:
+        return path.is_file() and _record(path).is_file() and sha256_of(path) == _record(path).read_text()
     return path.is_file() and path.stat().st_size == file.bytes and sha256_of(path) == file.sha256
 
 
@@ -213,21 +253,24 @@ def _fetch(file: DeclaredFile, target: Path) -> None:
     url = str(file.url)
     if urllib.parse.urlsplit(url).scheme not in ("http", "https"):
         raise OSError("only http and https are allowed")
-    _log.info("downloading %s (%.1f MB) from %s", file.name, file.bytes / 1e6, url)
+    _log.info("downloading %s%s from %s", file.name, f" ({file.bytes / 1e6:.1f} MB)" if file.bytes else "", url)
     # One name for all: the lock is held, and what a killed process left is overwritten.
     partial = target.with_name(f".{file.name}.part")
     try:
         with partial.open("wb") as out:
             with urllib.request.urlopen(url, timeout=_TIMEOUT_SECONDS) as reply:  # noqa: S310 - scheme checked above
-                size, digest = _copy(reply, out, limit=file.bytes)
+                length = file.bytes or int(reply.headers.get("Content-Length") or 0)
+                size, digest = _copy(reply, out, limit=length or sys.maxsize)
             out.flush()
             os.fsync(out.fileno())
-        if size < file.bytes:
-            raise OSError(f"truncated: got {size} of {file.bytes} bytes")
-        if size > file.bytes:
+        if size < length:
+            raise OSError(f"truncated: got {size} of {length} bytes")
+        if file.bytes and size > file.bytes:
             raise OSError(f"longer than the declared {file.bytes} bytes")
-        if digest != file.sha256:
+        if file.sha256 and digest != file.sha256:
             raise OSError(f"wrong content: declared sha256 {file.sha256}, got {digest}")
+        if not file.sha256:
+            _record(target).write_text(digest)
         partial.replace(target)
     finally:
         partial.unlink(missing_ok=True)

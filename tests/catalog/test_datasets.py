@@ -4,6 +4,7 @@ import importlib.util
 import json
 import os
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from zoo.core.table import read_table
 from zoo.errors import DownloadError
 from zoo.resources import bundled_root, locate, sha256_of
 from zoo.specs.catalog import Catalog
+from zoo.workflows.build import read_dataset
 
 CATALOG = Catalog()
 ROOT = bundled_root()
@@ -42,6 +44,7 @@ def dataset(request):
 
 def test_the_bundled_ones_are_here():
     assert {"freesolv", "bbb", "solubility", "esol", "tox21", "clintox", "sider"} <= set(CATALOG.names("dataset"))
+    assert {"amp", "gb1", "pdb-ss3", "secondary-structure", "uniprot-sample"} <= set(CATALOG.names("dataset"))
 
 
 def test_files_are_as_declared(dataset):
@@ -50,17 +53,18 @@ def test_files_are_as_declared(dataset):
         path = find(file, folder)
         assert sha256_of(path) == file.sha256
         assert path.stat().st_size == file.bytes
-        table = read_table(path, file.format, file.member)
-        assert len(table) == file.rows
-        for column in dataset.columns:
-            assert len(table.column(column.name)) == file.rows
+        assert len(read_table(path, file.format, file.member)) == file.rows
         if file.url is None:
             assert path.parent == folder
             assert file.bytes <= LARGEST
             assert (folder / "build.py").is_file()
-            assert set(table.columns) == {column.name for column in dataset.columns}
         else:
             assert not (folder / file.name).exists(), "a file declared by url is not committed"
+    table, _ = read_dataset(dataset, folder, path.parent)
+    assert {column.name for column in dataset.columns} <= set(table.columns)
+    assert len(table) == dataset.n_rows
+    if all(file.url is None for file in dataset.files):
+        assert set(table.columns) == {column.name for column in dataset.columns}
 
 
 def test_the_data_sheet_says_what_it_must(dataset):
@@ -76,7 +80,9 @@ def test_the_data_sheet_says_what_it_must(dataset):
 def test_targets_have_descriptions_or_units(dataset):
     for column in dataset.by_role("target"):
         assert column.unit or column.description
-    assert dataset.by_role("target")
+    tasks = [CATALOG.task(name) for name in CATALOG.names("task")]
+    asked = {t.objective for task in tasks if task.dataset == dataset.name for t in task.targets}
+    assert dataset.by_role("target") or asked == {"masked"}
 
 
 def load_build(name):
@@ -114,3 +120,22 @@ def test_bbb_holds_what_its_sheet_says():
     assert all((ratio >= -1) == (name == "BBB+") for name, ratio in measured)
     refused = [i for i, s in enumerate(table.column("smiles")) if Chem.MolFromSmiles(s) is None]
     assert refused == [5043, 7737]
+
+
+def test_one_chain_of_the_small_set_is_what_the_entry_says():
+    folder = ROOT / "datasets" / "pdb-ss3"
+    sequences, labels = (read_table(folder / name) for name in ("pdb-ss3.fasta", "labels.fasta"))
+    row = sequences.column("id").index("1ubi-A")
+    states = labels.column("sequence")[row]
+    assert sequences.column("sequence")[row].startswith("MQIFVKTLTGKTITLEVEPSDTIENVKAKIQDKEGIPPDQQRLIFAGKQLEDGR")
+    assert set(states[22:34]) == {"H"}  # HELIX record of 1UBI: residues 23 to 34
+    assert set(states[1:6] + states[11:16] + states[65:71]) == {"E"}  # inside the strands of its SHEET records
+    assert Counter("".join(labels.column("sequence"))) == {"C": 7045, "H": 5430, "E": 3206, "-": 1302}
+
+
+def test_no_peptide_begins_with_the_methionine_of_translation():
+    table = read_table(ROOT / "datasets" / "amp" / "amp.csv")
+    first, classes = table.column("first_m"), table.column("activity")
+    pairs = zip(table.column("sequence"), first, strict=True)
+    assert not any(sequence.startswith("M") and mark == "0" for sequence, mark in pairs)
+    assert Counter(zip(classes, first, strict=True))[("other", "1")] == 1587

@@ -59,7 +59,7 @@ def test_quiet_keeps_the_note(zoo, folder):
 def test_python_names(folder):
     assert {"mini-task", "far-task"} <= set(package.list_tasks(include=[folder]))
     assert {"mini-task", "far-task"} <= set(package.list_tasks("molecules", include=[folder]))
-    assert package.list_tasks("proteins", include=[folder]) == []
+    assert package.list_tasks("equivariant", include=[folder]) == []
     assert "mini" in package.list_datasets(include=[folder])
 
 

@@ -4,7 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from zoo.core.labels import check_trainable, parse_labels, parse_node_labels
+from zoo.core.labels import check_trainable, parse_labels
+from zoo.core.node_labels import parse_node_labels
 from zoo.core.table import Table
 from zoo.core.types import Labels
 from zoo.errors import DataError

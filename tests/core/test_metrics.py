@@ -40,6 +40,7 @@ ORACLES = {
     "accuracy": ("multiclass", lambda t, p: sk.accuracy_score(t, p.argmax(1))),
     "balanced_accuracy": ("multiclass", lambda t, p: sk.balanced_accuracy_score(t, p.argmax(1))),
     "cross_entropy": ("multiclass", lambda t, p: sk.log_loss(t, p, labels=[0, 1, 2, 3])),
+    "perplexity": ("multiclass", lambda t, p: np.exp(-np.log(p[np.arange(len(t)), t]).mean())),
 }
 
 

@@ -3,14 +3,19 @@ import subprocess
 import sys
 import types
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
+from pydantic import ValidationError
 
 from zoo.core.domain import Domain
+from zoo.core.parts import official_parts
 from zoo.core.records import Records
 from zoo.core.report import Report
 from zoo.core.splits import assign, make_split
+from zoo.core.table import Table
 from zoo.errors import DataError, InputError
 from zoo.specs.task import SplitSpec
 
@@ -249,3 +254,21 @@ def test_a_users_file_may_list_rows_that_cannot_be_used(tmp_path):
     assert make(spec, 0, records_of([[0], [1], [3]])).sizes == {"train": 1, "val": 1, "test": 1}
     with pytest.raises(DataError, match="no such split file"):
         make(SplitSpec(method="file", file="absent.csv"), 0, singles(5), folder=tmp_path)
+
+
+def table_of(**columns):
+    n = len(next(iter(columns.values())))
+    return Table(pd.DataFrame(columns, dtype=str), Path("t.csv"), np.arange(2, 2 + n), "")
+
+
+def test_a_second_column_marks_the_rows_that_validate():
+    table = table_of(set=["train", "train", "test", "Train"], v=["False", "True", "", "1"], w=["", "yes", "", ""])
+    spec = SplitSpec(method="column", column="set", val_column="v")
+    assert official_parts(spec, table) == ["train", "val", "test", "val"]
+    assert official_parts(SplitSpec(method="column", column="set"), table) == table.column("set")
+    with pytest.raises(DataError, match=r"(?s)column 'w' .*row 1 \(line 3\): 'yes' is neither true nor false"):
+        official_parts(spec.model_copy(update={"val_column": "w"}), table)
+    with pytest.raises(DataError, match=r"(?s)row 0 \(line 2\): a row of the part 'test' cannot validate"):
+        official_parts(spec, table_of(set=["test"], v=["true"]))
+    with pytest.raises(ValidationError, match="`val_column` goes with method 'column'"):
+        SplitSpec(method="random", val_column="v")

@@ -45,11 +45,26 @@ def bbb(path, n=50):
     return path
 
 
-def go(tmp_path, name, *, model, data, devices, pieces=1):
-    settings = {**EXACT, "devices": devices, "train.microbatches": pieces, "model.architecture": model}
+def proteins(path, n=50):
+    """Write ``n`` proteins of 5 to 60 residues with a sparse number, a class and a gappy label of each residue."""
+    rng = np.random.default_rng(0)
+    part = ["train"] * 40 + ["val"] * 3 + ["test"] * 7
+    with path.open("w", newline="") as handle:
+        out = csv.writer(handle)
+        out.writerow(["sequence", "y", "c", "ss", "split"])
+        for i in range(n):
+            residues = rng.choice(list("ACDEFGHIKLMNPQRSTVWY"), int(rng.integers(5, 60)))
+            states = [None if rng.random() < 0.3 else "H" if r in "AELM" else "C" for r in residues]
+            number = "" if i % 3 == 1 else f"{(residues == 'L').mean():.4f}"
+            out.writerow(["".join(residues), number, "ab"["W" in residues], json.dumps(states), part[i]])
+    return path
+
+
+def go(tmp_path, name, *, model, data, devices, pieces=1, targets=("logbb", "bbb"), **more):
+    settings = {**EXACT, "devices": devices, "train.microbatches": pieces, "model.architecture": model, **more}
     run = zoo.train(
         data=data,
-        target=["logbb", "bbb"],
+        target=list(targets),
         settings={**settings, "split.method": "column", "split.column": "split"},
         out=tmp_path / name,
     )
@@ -88,3 +103,24 @@ def test_molecules_after_20_steps_and_their_scores(tmp_path, model):
                 assert (found["rows"], found["skipped"]) == (want[metric]["rows"], want[metric]["skipped"])
                 if found["value"] is not None:
                     np.testing.assert_allclose(found["value"], want[metric]["value"], rtol=1e-12, atol=1e-12)
+
+
+TINY = {"model.hparams.layers": 2, "model.hparams.width": 16, "model.hparams.heads": 2, "model.hparams.head_width": 16}
+
+
+@pytest.mark.parametrize(
+    ("targets", "cost"), [(("y", "c"), None), (("ss",), 400.0)], ids=["sequence-items", "residue-cost"]
+)
+def test_proteins_after_20_steps_and_their_scores(tmp_path, targets, cost):
+    data = proteins(tmp_path / "own.csv")
+    more = {**TINY, "model.hparams.pooling": "attention", "train.batch_cost": cost, "targets": targets}
+    one, state = go(tmp_path, "1", model="esm2", data=data, devices=1, **more)
+    assert state["step"] == (20 if cost is None else 12)
+    want = torch.cat([v.reshape(-1).double() for v in state["network"].values()])
+    for name, devices, pieces in (("2", 2, 1), ("1x3", 1, 3)):
+        run, other = go(tmp_path, name, model="esm2", data=data, devices=devices, pieces=pieces, **more)
+        found = torch.cat([v.reshape(-1).double() for v in other["network"].values()])
+        torch.testing.assert_close(found, want, rtol=0, atol=1e-10)
+        for metric, scored in run.metrics["model"].items():
+            assert scored.value == pytest.approx(one.metrics["model"][metric].value, rel=1e-8)
+            assert scored.rows == one.metrics["model"][metric].rows

@@ -5,10 +5,11 @@ from rdkit.Chem import Descriptors, rdFingerprintGenerator
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.metrics import roc_auc_score
 
+from zoo.core.baselines import majority, mean
 from zoo.core.table import read_table
 from zoo.errors import DataError
 from zoo.molecules import baselines
-from zoo.molecules.baselines import fingerprint_features, lightgbm, majority, mean, random_forest
+from zoo.molecules.baselines import fingerprint_features, lightgbm, random_forest
 from zoo.molecules.descriptors import descriptor_names
 from zoo.resources import bundled_root
 

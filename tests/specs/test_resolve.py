@@ -173,6 +173,14 @@ def test_another_split_method_drops_the_committed_file(make):
     assert make(flags={"split.method": "scaffold"}).task.split.file == "splits/scaffold_{seed}.csv"
 
 
+def test_another_column_drops_the_mark_of_validation_rows(make):
+    official = {"split.method": "column", "split.column": "part", "split.val_column": "v"}
+    assert make(flags=official).task.split.val_column == "v"
+    assert make(flags=official, sets=["split.column=other"]).task.split.val_column is None
+    assert make(flags=official, sets=["split.column=part"]).task.split.val_column == "v"
+    assert make(flags=official, sets=["split.method=random"]).task.split.val_column is None
+
+
 def test_one_seed_for_the_split(make):
     run = make(flags={"split_seed": 4})
     assert (run.split_seed, run.task.split.seed, run.seed) == (4, 4, 0)

@@ -10,7 +10,7 @@ import hashlib
 import json
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -40,11 +40,17 @@ def sha256(data: bytes) -> str:
 
 
 def save_bundle(
-    folder: Path, spec: ModelSpec, state: dict[str, Tensor], example: dict[str, Any], readme: str
+    folder: Path,
+    spec: ModelSpec,
+    state: dict[str, Tensor],
+    example: dict[str, Any],
+    readme: str,
+    *,
+    extra: Mapping[str, bytes] | None = None,
 ) -> ModelSpec:
     """Write a bundle whole: into a temporary folder beside it, flushed to disk, then renamed.
 
-    Returns the spec with the checksums filled in.
+    ``extra`` are more files by name. Returns the spec with the checksums filled in.
 
     Raises
     ------
@@ -54,7 +60,7 @@ def save_bundle(
     if folder.exists():
         raise ZooError(f"{folder} exists already; a bundle is never overwritten. Choose another folder.")
     weights = save({name: tensor.detach().cpu().contiguous() for name, tensor in sorted(state.items())})
-    contents = {WEIGHTS: weights, EXAMPLE: json.dumps(example, indent=1, allow_nan=False).encode()}
+    contents = {WEIGHTS: weights, EXAMPLE: json.dumps(example, indent=1, allow_nan=False).encode(), **(extra or {})}
     files = {name: FileDigest(sha256=sha256(data), bytes=len(data)) for name, data in contents.items()}
     spec = spec.model_copy(update={"files": files, "config_sha256": ""})
     spec = spec.model_copy(update={"config_sha256": sha256(canonical_json(spec.model_dump(mode="json")))})

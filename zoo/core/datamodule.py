@@ -11,10 +11,13 @@ import numpy as np
 import torch
 
 from zoo.core.losses import MaskedLoss
+from zoo.core.masking import Hidden, Hiding
+from zoo.core.ragged import ragged_index
 from zoo.core.ranks import rank, ranks
 from zoo.core.reduction import local_counts
-from zoo.core.sampler import epoch_order, lap_bounds, n_windows, window_parts
+from zoo.core.sampler import ByCost, ByCount, Plan, lap_bounds, n_windows
 from zoo.core.types import Batch, Items, Labels, Target
+from zoo.errors import InputError
 
 
 @dataclass
@@ -22,7 +25,7 @@ class DataSource:
     """Featurised items with scaled labels and features, ready to be cut into batches.
 
     ``labels`` are in standardised units, ``features`` ``(n, f)`` scaled or None, ``rows`` ``(n,)`` the row of each
-    item in the data set, ``dtype`` that of every float a batch holds.
+    item in the data set, ``dtype`` that of every float a batch holds, ``hiding`` what masked targets hide.
     """
 
     items: Items
@@ -30,23 +33,33 @@ class DataSource:
     labels: Mapping[str, Labels]
     features: np.ndarray | None
     dtype: torch.dtype
+    hiding: Hiding | None = None
 
-    def batch(self, index: np.ndarray) -> Batch:
-        """Return the items ``index`` as one batch; an empty index gives a ghost batch with every mask empty."""
+    def batch(self, index: np.ndarray, epoch: int | None = None) -> Batch:
+        """Return the items ``index`` as one batch; an empty index gives a ghost batch with every mask empty.
+
+        ``epoch`` is that of training, by which masked targets hide other nodes every time; None in evaluation.
+        """
+        hidden = None if self.hiding is None else self.hiding.draw(index, epoch)
         features = None if self.features is None else torch.from_numpy(self.features[index]).to(self.dtype)
         return Batch(
-            inputs=self.items.collate(index, self.dtype),
-            targets={name: self._target(labels, index) for name, labels in self.labels.items()},
+            inputs=self._inputs(index, hidden),
+            targets={name: self._target(name, labels, index, hidden) for name, labels in self.labels.items()},
             rows=torch.from_numpy(self.rows[index]),
             features=features,
         )
 
-    def _target(self, labels: Labels, index: np.ndarray) -> Target:
+    def _inputs(self, index: np.ndarray, hidden: Hidden | None) -> Any:
+        return self.items.collate(index, self.dtype, *([] if hidden is None else [hidden]))
+
+    def _target(self, name: str, labels: Labels, index: np.ndarray, hidden: Hidden | None) -> Target:
         where, weight = index, None
         if labels.weight is not None:
             weight = labels.weight[index]
         if labels.ptr is not None:
             where, sizes = ragged_index(labels.ptr, index)
+            if self.hiding is not None and hidden is not None and name in self.hiding.targets:
+                where, sizes = where[hidden.nodes], hidden.sizes
             weight = None if weight is None else np.repeat(weight, sizes)
         values = torch.from_numpy(labels.values[where])
         return Target(
@@ -54,13 +67,6 @@ class DataSource:
             torch.from_numpy(labels.mask[where]),
             None if weight is None else torch.from_numpy(weight).to(self.dtype),
         )
-
-
-def ragged_index(ptr: np.ndarray, index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the flat positions of all nodes of the items ``index``, and the number of nodes of each."""
-    sizes = ptr[index + 1] - ptr[index]
-    starts = np.repeat(ptr[index] - (np.cumsum(sizes) - sizes), sizes)
-    return starts + np.arange(int(sizes.sum())), sizes
 
 
 class WindowLoader:
@@ -78,16 +84,16 @@ class WindowLoader:
         index: np.ndarray,
         losses: dict[str, MaskedLoss],
         *,
-        batch_size: int,
+        plan: Plan,
         microbatches: int,
         seed: int,
         laps: int = 1,
     ) -> None:
         self.source, self.index, self.losses = source, index, losses
-        self.batch_size, self.microbatches, self.seed = batch_size, microbatches, seed
+        self.plan, self.microbatches, self.seed = plan, microbatches, seed
         self.epoch = 0
         self.start_window = 0
-        self.windows = n_windows(len(index), batch_size)
+        self.windows = plan.windows
         self.laps = max(1, min(laps, self.windows))
 
     def __len__(self) -> int:
@@ -112,15 +118,18 @@ class WindowLoader:
 
     def __iter__(self) -> Iterator[list[Batch]]:
         epoch, start, end = self.epoch, self.start_window, self._end()
-        order = self.index[epoch_order(len(self.index), self.seed, epoch)]
+        order = self.plan.epoch(self.seed, epoch)
         for window in range(start, end):
-            yield self.window(order, window, epoch)
+            yield self.window(order[window], window, epoch)
 
-    def window(self, order: np.ndarray, window: int, epoch: int) -> list[Batch]:
-        """Return this rank's microbatches of one window of an epoch's order."""
+    def shares(self, members: np.ndarray) -> list[np.ndarray]:
+        """Return the items of each of this rank's microbatches of a window with these members (see the plan)."""
         k = self.microbatches
-        parts = window_parts(order, window, self.batch_size, ranks() * k)[rank() * k : (rank() + 1) * k]
-        batches = [self.source.batch(part) for part in parts]
+        return [self.index[own] for own in self.plan.deal(members, ranks() * k)[rank() * k : (rank() + 1) * k]]
+
+    def window(self, members: np.ndarray, window: int, epoch: int) -> list[Batch]:
+        """Return this rank's microbatches of one window."""
+        batches = [self.source.batch(share, epoch) for share in self.shares(members)]
         return with_counts(self.losses, batches, key=(epoch, window))
 
 
@@ -171,6 +180,8 @@ class ZooDataModule(L.LightningDataModule):
         Items per optimiser step over all ranks, the pieces a rank cuts its share into, and the seed of the order.
     laps
         Validations per epoch.
+    batch_cost
+        Total cost of a step's items by ``items.cost()``, instead of their number.
     """
 
     def __init__(
@@ -183,13 +194,18 @@ class ZooDataModule(L.LightningDataModule):
         microbatches: int,
         seed: int,
         laps: int = 1,
+        batch_cost: float | None = None,
     ) -> None:
         super().__init__()
         self.source, self.parts = source, parts
+        index = parts["train"]
+        plan: Plan = ByCount(len(index), batch_size)
+        if batch_cost is not None:
+            plan = ByCost(_cost(source.items)[index], batch_cost)
         self.train_loader = WindowLoader(
-            source, parts["train"], losses, batch_size=batch_size, microbatches=microbatches, seed=seed, laps=laps
+            source, index, losses, plan=plan, microbatches=microbatches, seed=seed, laps=laps
         )
-        self.eval_batch_size = max(64, -(-batch_size // microbatches))
+        self.eval_batch_size = plan.evaluation_size(microbatches)
 
     def train_dataloader(self) -> WindowLoader:
         """Return the loader of optimiser windows."""
@@ -203,6 +219,17 @@ class ZooDataModule(L.LightningDataModule):
     def loader(self, index: np.ndarray) -> BatchLoader:
         """Return a loader over some items in the order given, spread over the ranks."""
         return BatchLoader(self.source, index, self.eval_batch_size, spread=True)
+
+
+def _cost(items: Items) -> np.ndarray:
+    """Return what every item costs."""
+    if not hasattr(items, "cost"):
+        raise InputError(
+            "train.batch_cost needs items that know what they cost, and these do not. Type "
+            "--set train.batch_cost=null; train.batch_size counts items."
+        )
+    cost: np.ndarray = items.cost()
+    return cost
 
 
 def move_window(window: list[Batch] | Batch, device: torch.device) -> list[Batch] | Batch:

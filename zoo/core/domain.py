@@ -5,15 +5,18 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
+from torch import Tensor
 
 from zoo.core.types import Featurised
 from zoo.errors import unknown_name
+from zoo.specs.model import ModelSpec
 from zoo.specs.task import Recipe
 
-DOMAINS: dict[str, str] = {"molecules": "zoo.molecules.domain:DOMAIN"}
+DOMAINS: dict[str, str] = {"molecules": "zoo.molecules.domain:DOMAIN", "proteins": "zoo.proteins.domain:DOMAIN"}
 
 
 class Splitter(Protocol):
@@ -46,6 +49,54 @@ class Baseline(Protocol):
         ...
 
 
+class NodeBaseline(Protocol):
+    """A cheap model of labels at a node level: like :class:`Baseline`, but a row of ``values`` is a node.
+
+    ``ptr`` ``(n + 1,)`` are the offsets of the nodes of each of the ``n`` inputs, ``train`` the inputs to fit on.
+    """
+
+    def __call__(
+        self,
+        inputs: list[str],
+        ptr: np.ndarray,
+        values: np.ndarray,
+        mask: np.ndarray,
+        train: np.ndarray,
+        *,
+        kind: str,
+        seed: int,
+        threads: int,
+    ) -> np.ndarray:
+        """Fit on the nodes of the inputs ``train`` and return predictions for all nodes."""
+        ...
+
+
+@dataclass(frozen=True)
+class Converted:
+    """Published weights in the zoo's form: what the bundle says, the network's state, inputs to show, other files."""
+
+    spec: ModelSpec
+    state: dict[str, Tensor]
+    examples: list[str]
+    extra: dict[str, bytes]
+
+
+class Published(Protocol):
+    """Weights that others have published, by name or as a file of their own format."""
+
+    def names(self) -> list[str]:
+        """Return the names there are."""
+        ...
+
+    def locate(self, model: str, mirror: Path | None, *, extra: bool) -> tuple[str, Callable[[], Converted]] | None:
+        """Return a key of a model's files, made of their checksums, and how to convert them; None for no such model.
+
+        ``model`` is one of the names or the path of a file. With ``extra``, files that only some uses need must be
+        there too.
+        """
+        ...
+
+
 @dataclass(frozen=True)
 class Domain:
     """One kind of data.
@@ -66,7 +117,8 @@ class Domain:
     architectures
         ``name -> "module:Class"``. ``Class(levels=[...], **hparams)`` is an ``nn.Module`` whose ``forward(inputs)``
         returns ``{level: (n_nodes_or_items, dims[level])}``; ``Class.VERSION``, ``Class.HPARAMS`` (name -> default)
-        and the instance attribute ``dims`` are required.
+        and the instance attribute ``dims`` are required. Levels in ``Class.answers``, if it has that, need no head. A
+        method ``embed(inputs, level, layer)`` gives the features of any level after any of ``len(encoder.layers)``.
     baselines, splitters
         ``name -> "module:function"``; see :class:`Baseline` and :class:`Splitter`.
     """
@@ -82,6 +134,8 @@ class Domain:
     architectures: Mapping[str, str]
     baselines: Mapping[str, str]
     splitters: Mapping[str, str]
+    node_baselines: Mapping[str, str] = field(default_factory=dict)
+    """``name -> "module:function"`` for the node levels; see :class:`NodeBaseline`. Constants need no entry."""
     packages: tuple[str, ...] = ()
     """Distributions whose versions the featuriser depends on; recorded in every bundle and in the cache's key."""
     default_split: str = "random"
@@ -92,6 +146,10 @@ class Domain:
     """What no prediction may depend on (at a node level: but for the order of the nodes). ``input``:
     ``"module:function"`` from a raw input and a seed to another way to write it; ``items``: from the items and a seed
     to the same items with their nodes in another order."""
+    pairs: str = ""
+    """``"module:function"`` from an encoder and its bundle: give it what it needs to speak of pairs of nodes."""
+    published: str = ""
+    """``"module:object"`` of weights that others have published, see :class:`Published`."""
 
 
 def load_object(path: str) -> Any:

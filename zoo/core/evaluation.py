@@ -8,10 +8,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from zoo.core.datamodule import BatchLoader, ragged_index
+from zoo.core.datamodule import BatchLoader
 from zoo.core.heads import Network
 from zoo.core.losses import MaskedLoss
 from zoo.core.metrics import Outcome, softmax
+from zoo.core.ragged import ragged_index
 from zoo.core.ranks import gather_in_order
 from zoo.core.reduction import step_loss
 from zoo.core.scalers import unscale

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from zoo.core.types import Batch
+from zoo.errors import InputError
 from zoo.specs.target import TargetSpec
 
 HEAD_DEFAULTS: dict[str, int | float | str | bool] = {"head_width": 300, "head_layers": 1, "head_dropout": 0.0}
@@ -39,7 +40,8 @@ class Network(nn.Module):
     Parameters
     ----------
     encoder
-        ``forward(inputs) -> {level: (n, dims[level])}`` with an attribute ``dims``.
+        ``forward(inputs) -> {level: (n, dims[level])}`` with an attribute ``dims``. At a level in its ``answers``, if
+        it has such, what it returns is the raw output of the level's one target, and no head is built.
     targets
         The targets; each takes its level's features.
     item_level
@@ -61,6 +63,8 @@ class Network(nn.Module):
         by_level: dict[str, list[TargetSpec]] = {}
         for target in targets:
             by_level.setdefault(target.level, []).append(target)
+        answered = [by_level.pop(level) for level in getattr(encoder, "answers", ()) if level in by_level]
+        self.answered = {_only(members, dims): members[0].level for members in answered}
         self.heads = nn.ModuleDict(
             {
                 level: LevelHead(
@@ -77,7 +81,7 @@ class Network(nn.Module):
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         """Return ``{target: (n, k)}`` raw outputs (standardised values, or logits)."""
         found = self.encoder(batch.inputs)
-        outputs: dict[str, Tensor] = {}
+        outputs = {name: found[level] for name, level in self.answered.items()}
         for level, head in self.heads.items():
             x = found[level]
             if level == self.item_level and self.n_features:
@@ -86,3 +90,14 @@ class Network(nn.Module):
                 x = torch.cat([x, batch.features.to(x.dtype)], dim=1)
             outputs.update(head(x))
         return outputs
+
+
+def _only(members: list[TargetSpec], dims: Mapping[str, int]) -> str:
+    """Return the name of the one target of a level that the encoder answers itself."""
+    target = members[0]
+    if len(members) > 1 or target.n_outputs != dims[target.level]:
+        raise InputError(
+            f"at level {target.level} this architecture gives {dims[target.level]} outputs of its own to one target; "
+            f"asked for: {', '.join(f'{t.name} ({t.n_outputs})' for t in members)}."
+        )
+    return target.name

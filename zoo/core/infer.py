@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from zoo.core.labels import is_censored, is_missing
@@ -16,6 +16,7 @@ MOST_CLASSES = 20
 """More different words than this are taken for free text, not for classes."""
 _MOST_CODES = 10
 _ROWS_PER_CODE = 5
+_LETTERED = 0.8
 _POSITIVE = {"true", "yes", "y", "t", "active", "positive", "pos", "toxic", "on", "+"}
 
 
@@ -33,11 +34,19 @@ class Inferred:
     reason: str
 
 
-def infer_kind(strings: Sequence[str], column: str, table: Table) -> Inferred:
+def infer_kind(strings: Sequence[str], column: str, table: Table, lengths: Mapping[int, int] | None = None) -> Inferred:
     """Take a column for a regression, binary or multiclass target.
 
     Numbers are regression, except 0 and 1 only, two different whole numbers only, or three to ten consecutive whole
     numbers from 0 or 1 that each occur five times on average (class codes). Words are classes, up to twenty.
+
+    Parameters
+    ----------
+    strings, column, table
+        The cells, the column's name, and the table that messages name.
+    lengths
+        For some rows the number of nodes of the input. Where nearly all cells have as many letters, each letter is
+        the class of a node.
 
     Raises
     ------
@@ -47,6 +56,8 @@ def infer_kind(strings: Sequence[str], column: str, table: Table) -> Inferred:
     cells = {row: text.strip() for row, text in enumerate(strings) if not is_missing(text)}
     if not cells:
         raise DataError(f"{table.path}: every label of column {column!r} is missing. Name a column that holds labels.")
+    if _is_lettered(cells, lengths or {}):
+        return _letters(cells, column)
     nodes = next(iter(cells.values())).startswith("[")
     values = [(row, value) for row, text in cells.items() for value in (_listed(text) if nodes else [text])]
     values = [(row, value) for row, value in values if not is_missing(value)]
@@ -56,6 +67,22 @@ def infer_kind(strings: Sequence[str], column: str, table: Table) -> Inferred:
     positive = _positive_of(classes) if kind == "binary" and classes else None
     where = "each cell is a list, one label per node; " if nodes else ""
     return Inferred(kind, classes, positive, nodes, f"{column!r} is {kind}: {where}{reason}")
+
+
+def _is_lettered(cells: Mapping[int, str], lengths: Mapping[int, int]) -> bool:
+    """Say whether cells hold a letter for each node: nearly all are as long as their inputs, which differ in length."""
+    told = [(len(cells[row]), length) for row, length in lengths.items() if row in cells]
+    fitting = [given for given, length in told if given == length]
+    return len(fitting) >= _LETTERED * len(told) and len(set(fitting)) > 1
+
+
+def _letters(cells: Mapping[int, str], column: str) -> Inferred:
+    counts = Counter("".join(cells.values()))
+    names = sorted(name for name in counts if not is_missing(name))
+    kind: TargetKind = "binary" if len(names) == 2 else "multiclass"
+    shown = ", ".join(f"{name!r} ({counts[name]})" for name in names)
+    reason = f"{column!r} is {kind}: each cell has a letter per node; {len(names)} different ones: {shown}"
+    return Inferred(kind, names, _positive_of(names) if kind == "binary" else None, True, reason)
 
 
 def _kind(values: list[tuple[int, str]], column: str, table: Table) -> tuple[TargetKind, list[str] | None, str]:

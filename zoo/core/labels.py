@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -25,11 +23,11 @@ _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
 _TRUE_FALSE = {"true": 1.0, "false": 0.0}
 
 
-class _LabelError(ValueError):
+class LabelError(ValueError):
     """A cell that is no label; the message says why."""
 
 
-class _CensoredError(_LabelError):
+class CensoredError(LabelError):
     """A label of which only a bound is known."""
 
 
@@ -44,18 +42,6 @@ class Parsed:
     values: np.ndarray
     mask: np.ndarray
     problems: list[RowProblem] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class NodeLabels:
-    """Labels of one target for the nodes of one row's input, in input order: ``values`` and ``mask`` are ``(m,)``.
-
-    ``censored`` counts the labels that were masked because only a bound is known.
-    """
-
-    values: np.ndarray
-    mask: np.ndarray
-    censored: int = 0
 
 
 def is_missing(text: str) -> bool:
@@ -77,7 +63,7 @@ def parse_labels(strings: Sequence[str], target: TargetSpec, table: Table) -> Pa
         Some cell is neither missing nor a label of this target. All bad rows are collected: the first five are
         shown with row and line.
     """
-    read = _reader(target)
+    read = label_reader(target)
     values = np.zeros(len(strings), dtype=np.int64 if target.kind == "multiclass" else np.float64)
     mask = np.zeros(len(strings), dtype=bool)
     bad: list[tuple[int, str]] = []
@@ -85,8 +71,8 @@ def parse_labels(strings: Sequence[str], target: TargetSpec, table: Table) -> Pa
     for row, text in enumerate(strings):
         try:
             value = read(text)
-        except _LabelError as error:
-            if isinstance(error, _CensoredError) and target.censoring == "mask":
+        except LabelError as error:
+            if isinstance(error, CensoredError) and target.censoring == "mask":
                 censored.append(RowProblem(row, text, f"the censored label of {target.name!r} was masked"))
             else:
                 bad.append((row, str(error)))
@@ -94,74 +80,10 @@ def parse_labels(strings: Sequence[str], target: TargetSpec, table: Table) -> Pa
         if value is not None:
             values[row], mask[row] = value, True
     if bad:
-        raise _bad_labels(target, table, bad)
+        raise bad_labels(target, table, bad)
     if target.kind != "multiclass":
         values, mask = values[:, None], mask[:, None]
     return Parsed(values, mask, censored)
-
-
-def parse_node_labels(
-    strings: Sequence[str], target: TargetSpec, table: Table, n_source: np.ndarray
-) -> list[NodeLabels | None]:
-    """Read one JSON list per row: a label for every node of the row's input, ``null`` where it is missing.
-
-    Parameters
-    ----------
-    n_source
-        ``(n,)``: the length that each row's list must have, or -1 for a row without an item (it is not read).
-
-    Returns
-    -------
-    list
-        Per row its labels, or None where the whole cell is missing or the row has no item.
-    """
-    read = _reader(target)
-    found: list[NodeLabels | None] = [None] * len(strings)
-    bad: list[tuple[int, str]] = []
-    for row, text in enumerate(strings):
-        if n_source[row] < 0 or is_missing(text):
-            continue
-        try:
-            found[row] = _node_list(text, read, int(n_source[row]), target)
-        except _LabelError as error:
-            bad.append((row, str(error)))
-    if bad:
-        raise _bad_labels(target, table, bad)
-    return found
-
-
-def _node_list(text: str, read: Callable[[str], float | None], length: int, target: TargetSpec) -> NodeLabels:
-    try:
-        cells = json.loads(text)
-    except json.JSONDecodeError:
-        raise _LabelError(
-            f"{_short(text)} is not a JSON list, one value per {target.level} with null for missing"
-        ) from None
-    if not isinstance(cells, list):
-        raise _LabelError(f"{_short(text)} is not a list, one value per {target.level}")
-    if len(cells) != length:
-        raise _LabelError(f"the list has {len(cells)} values, the input has {length} {target.level}s")
-    values = np.zeros(length, dtype=np.int64 if target.kind == "multiclass" else np.float64)
-    mask = np.zeros(length, dtype=bool)
-    censored = 0
-    for node, cell in enumerate(cells):
-        try:
-            value = read(_cell_text(cell))
-        except _CensoredError as error:
-            if target.censoring == "mask":
-                censored += 1
-                continue
-            raise _LabelError(f"{target.level} {node}: {error}") from None
-        except _LabelError as error:
-            raise _LabelError(f"{target.level} {node}: {error}") from None
-        if value is not None:
-            values[node], mask[node] = value, True
-    return NodeLabels(values, mask, censored)
-
-
-def _cell_text(cell: Any) -> str:
-    """Return what a JSON value would be called in a plain cell; lists and objects stay unreadable."""
-    return "" if cell is None else cell if isinstance(cell, str) else json.dumps(cell)
 
 
 def check_trainable(target: TargetSpec, labels: Labels, index: np.ndarray | None = None) -> None:
@@ -191,8 +113,8 @@ def check_trainable(target: TargetSpec, labels: Labels, index: np.ndarray | None
         )
 
 
-def _reader(target: TargetSpec) -> Callable[[str], float | None]:
-    """Return the function from a cell to a value, or None where it is missing; it raises :class:`_LabelError`."""
+def label_reader(target: TargetSpec) -> Callable[[str], float | None]:
+    """Return the function from a cell to a value, or None where it is missing; it raises :class:`LabelError`."""
     if target.kind == "regression":
         return _positive if target.scaling == "log10" else _number
     if target.kind in ("binary", "multiclass"):
@@ -212,17 +134,17 @@ def _number(text: str) -> float | None:
     elif bare.casefold() in MISSING:
         return None
     if _CENSORED.fullmatch(bare):
-        raise _CensoredError(f"{bare!r} is a censored label; --set censoring=mask leaves such labels out")
+        raise CensoredError(f"{bare!r} is a censored label; --set censoring=mask leaves such labels out")
     if _INFINITE.fullmatch(bare) or NUMBER.fullmatch(bare):
-        raise _LabelError(f"{bare!r} is not finite")
+        raise LabelError(f"{bare!r} is not finite")
     hint = " (a decimal comma? write a point)" if _DECIMAL_COMMA.fullmatch(bare) else ""
-    raise _LabelError(f"{_short(bare)} is not a number{hint}")
+    raise LabelError(f"{shorten(bare)} is not a number{hint}")
 
 
 def _positive(text: str) -> float | None:
     value = _number(text)
     if value is not None and value <= 0:
-        raise _LabelError(f"{text.strip()!r} is not above 0, so it has no logarithm (transform log10)")
+        raise LabelError(f"{text.strip()!r} is not above 0, so it has no logarithm (transform log10)")
     return value
 
 
@@ -245,16 +167,18 @@ class _ClassReader:
         if value is not None and value in self.numeric:
             return self.numeric[value]
         if _CENSORED.fullmatch(bare):
-            raise _CensoredError(f"{bare!r} is a censored label; --set censoring=mask leaves such labels out")
+            raise CensoredError(f"{bare!r} is a censored label; --set censoring=mask leaves such labels out")
         allowed = ", ".join(map(repr, self.names))
-        raise _LabelError(f"{_short(bare)} is none of the classes {allowed}.{did_you_mean(bare, self.names)}")
+        raise LabelError(f"{shorten(bare)} is none of the classes {allowed}.{did_you_mean(bare, self.names)}")
 
 
-def _short(text: str) -> str:
+def shorten(text: str) -> str:
+    """Return a cell for a message: quoted, and cut where it is long."""
     return repr(text if len(text) <= 40 else text[:37] + "...")
 
 
-def _bad_labels(target: TargetSpec, table: Table, bad: Iterable[tuple[int, str]]) -> DataError:
+def bad_labels(target: TargetSpec, table: Table, bad: Iterable[tuple[int, str]]) -> DataError:
+    """Return the error for rows ``(row, what is wrong)`` whose labels cannot be read."""
     told = list(bad)
     title = (
         f"column {target.source!r}: {len(told)} rows have no usable label of target {target.name!r} ({target.kind})."

@@ -47,17 +47,16 @@ def find_microbatches(data: ZooDataModule, trial: Callable[[list[Batch]], None])
     """
     loader = data.train_loader
     pieces = loader.microbatches
-    share = min(-(-loader.batch_size // ranks()), len(loader.index))
+    share = max(1, len(_share(data)))
     while not _fits_everywhere(lambda k=pieces: trial(heaviest_window(data, k))):  # type: ignore[misc]
         if pieces >= share:
             raise _too_large(data)
         pieces = min(2 * pieces, share)
     if pieces != loader.microbatches and is_main():
         world = f"{ranks()} processes x " if ranks() > 1 else ""
-        size = -(-loader.batch_size // (ranks() * pieces))
         _log.warning(
-            "a step's %d items do not fit at once: %s%d microbatches of at most %d",
-            loader.batch_size, world, pieces, size,
+            "a step's %s do not fit at once: %s%d microbatches of at most %d",
+            loader.plan.what, world, pieces, -(-share // pieces),
         )  # fmt: skip
     return pieces
 
@@ -79,17 +78,22 @@ def find_evaluation_batch(data: ZooDataModule, trial: Callable[[np.ndarray], Non
 
 def heaviest_window(data: ZooDataModule, pieces: int) -> list[Batch]:
     """Return a process's share of the heaviest step in microbatches, the one of the largest items first."""
+    batches = [data.source.batch(part) for part in np.array_split(_share(data), pieces)]
+    return with_counts(data.train_loader.losses, batches, key=(0, 0))
+
+
+def _share(data: ZooDataModule) -> np.ndarray:
+    """Return the items of a process's share of the heaviest step, the largest first."""
     loader = data.train_loader
-    share = -(-loader.batch_size // ranks())
-    heaviest = loader.index[np.argsort(-_sizes(data)[loader.index], kind="stable")][:share]
-    batches = [data.source.batch(part) for part in np.array_split(heaviest, pieces)]
-    return with_counts(loader.losses, batches, key=(0, 0))
+    order = np.argsort(-_sizes(data)[loader.index], kind="stable")
+    share: np.ndarray = loader.index[loader.plan.heaviest(order, ranks())]
+    return share
 
 
 def ran_out(data: ZooDataModule, step: int) -> InputError:
     """Return the error for memory that ran out during the fit."""
     loader = data.train_loader
-    size = -(-loader.batch_size // (ranks() * loader.microbatches))
+    size = -(-len(_share(data)) // loader.microbatches)
     smaller = f"--set train.microbatches={2 * loader.microbatches}" if size > 1 else "--set train.precision=bf16"
     return InputError(
         f"memory ran out at step {step}, with microbatches of at most {size} items on each of {ranks()} processes. "

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from zoo.core.labels import NodeLabels, Parsed
+from zoo.core.labels import Parsed
+from zoo.core.node_labels import NodeLabels
 from zoo.core.table import Table
 from zoo.core.types import Labels
 from zoo.errors import DataError

@@ -90,6 +90,7 @@ METRICS: dict[str, Metric] = {
     "average_precision": Metric(_average_precision, frozenset({"binary"}), "max", "probability"),
     "brier": Metric(lambda t, p: float(np.mean((p - t) ** 2)), frozenset({"binary"}), "min", "probability"),
     "cross_entropy": Metric(_cross_entropy, _CLASSES, "min", "probability"),
+    "perplexity": Metric(lambda t, p: math.exp(_cross_entropy(t, p)), frozenset({"multiclass"}), "min", "probability"),
     "accuracy": Metric(lambda t, p: float(sk.accuracy_score(t, p)), _CLASSES, "max", "label"),
     "balanced_accuracy": Metric(lambda t, p: float(sk.balanced_accuracy_score(t, p)), _CLASSES, "max", "label"),
     "mcc": Metric(lambda t, p: float(sk.matthews_corrcoef(t, p)), _CLASSES, "max", "label"),

@@ -10,8 +10,9 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from zoo.core.labels import parse_labels, parse_node_labels
+from zoo.core.labels import parse_labels
 from zoo.core.merge import POLICIES, merge_labels, node_labels
+from zoo.core.node_labels import mask_unknown, parse_node_labels
 from zoo.core.report import Report
 from zoo.core.table import NUMBER, Table
 from zoo.core.types import Featurised, Labels, RowProblem
@@ -155,16 +156,25 @@ def _labels(
 ) -> dict[str, Labels]:
     labels: dict[str, Labels] = {}
     for target in targets:
+        if target.objective == "masked":
+            classes, allowed = items.node_classes(target.level)
+            labels[target.name] = Labels(classes, allowed, ptr=items.node_ptr(target.level))
+            continue
         strings = table.column(target.source)
         if target.level not in NODE_LEVELS:
-            parsed = parse_labels(strings, target, table)
+            parsed = parse_labels(strings, target, table.origin(target.source))
             labels[target.name], merged = merge_labels(parsed, rows, target, duplicates=duplicates, table=table)
             report.masked += parsed.problems
             report.merged += merged
             continue
         length = np.full(len(table), -1, dtype=np.int64)
         length[featurised.position] = featurised.items.n_source(target.level)
-        given = parse_node_labels(strings, target, table, length)
+        given = parse_node_labels(strings, target, table.origin(target.source), length)
+        what = f"{target.level} labels of {target.name}"
+        if target.mask_column is not None:
+            known = table.column(target.mask_column)
+            given, count = mask_unknown(given, known, target, table.origin(target.mask_column))
+            report.counts[f"{what} masked, 0 in {target.mask_column}"] = count
         found = node_labels(
             given,
             rows,
@@ -174,7 +184,6 @@ def _labels(
             integer=target.kind == "multiclass",
         )
         labels[target.name] = found.labels
-        what = f"{target.level} labels of {target.name}"
         report.counts[f"{what} masked, censored"] = sum(own.censored for own in given if own is not None)
         report.counts[f"{what} dropped, {target.level} removed"] = found.removed
         report.counts[f"duplicate rows without use of their {what}"] = len(found.unused_rows)

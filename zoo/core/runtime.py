@@ -20,8 +20,7 @@ from zoo.core.datamodule import ZooDataModule, move_window
 from zoo.core.memory import find_evaluation_batch, find_microbatches, is_out_of_memory
 from zoo.core.module import ZooModule
 from zoo.core.precision import peak_dtype
-from zoo.core.ranks import is_main, rank, ranks, sum_over_ranks
-from zoo.core.sampler import epoch_order, window_parts
+from zoo.core.ranks import is_main, ranks, sum_over_ranks
 from zoo.core.throughput import count_flops, peak_flops, size_of
 from zoo.core.types import Batch
 
@@ -127,18 +126,17 @@ def _evaluate(module: ZooModule, data: ZooDataModule, items: np.ndarray, through
 def first_window(data: ZooDataModule, device: torch.device) -> list[Batch]:
     """Return this process's first window of the first epoch, wherever the loader stands."""
     loader = data.train_loader
-    return _moved(loader.window(_first_order(data), 0, 0), device)
+    return _moved(loader.window(_first_members(data), 0, 0), device)
 
 
 def _first_size(data: ZooDataModule) -> float:
     loader = data.train_loader
-    parts = window_parts(_first_order(data), 0, loader.batch_size, ranks() * loader.microbatches)
-    return size_of(loader, parts[rank() * loader.microbatches])
+    return size_of(loader, loader.shares(_first_members(data))[0])
 
 
-def _first_order(data: ZooDataModule) -> Any:
+def _first_members(data: ZooDataModule) -> np.ndarray:
     loader = data.train_loader
-    return loader.index[epoch_order(len(loader.index), loader.seed, 0)]
+    return loader.plan.epoch(loader.seed, 0)[0]
 
 
 def _moved(window: list[Batch], device: torch.device) -> list[Batch]:

@@ -11,14 +11,12 @@ import numpy as np
 
 from zoo.core.domain import Domain, Splitter, load_object
 from zoo.core.files import write_atomic
+from zoo.core.parts import PARTS, as_part, read_split_file
 from zoo.core.records import Records, connected
-from zoo.core.table import read_table
-from zoo.errors import DataError, did_you_mean, unknown_name
+from zoo.errors import DataError, unknown_name
 from zoo.specs.dataset import Part
 from zoo.specs.task import SplitSpec
 
-PARTS: tuple[Part, ...] = ("train", "val", "calibration", "test")
-_ALSO: dict[str, Part] = {"training": "train", "valid": "val", "validation": "val", "dev": "val", "testing": "test"}
 _TOLD = 5
 
 
@@ -204,38 +202,6 @@ def _split_file(spec: SplitSpec, seed: int, folder: Path | None) -> Path | None:
     return None
 
 
-def _as_part(text: str) -> Part | None:
-    bare = text.strip().casefold()
-    named: dict[str, Part] = {**{part: part for part in PARTS}, **_ALSO}
-    return named.get(bare)
-
-
-def read_split_file(path: Path, n_rows: int) -> dict[int, Part]:
-    """Return the part of every row that a split file (columns ``row,part``) lists.
-
-    Raises
-    ------
-    DataError
-        A row that the data of ``n_rows`` rows does not have, one listed twice, or a part that is none.
-    """
-    table = read_table(path, "csv")
-    by_row: dict[int, Part] = {}
-    bad: list[tuple[int, str]] = []
-    for i, (row, text) in enumerate(zip(table.column("row"), table.column("part"), strict=True)):
-        part = _as_part(text)
-        if not row.isdecimal() or int(row) >= n_rows:
-            bad.append((i, f"{row!r} is not a row of the data (0 to {n_rows - 1})"))
-        elif part is None:
-            bad.append((i, f"{text!r} is not a part.{did_you_mean(text, PARTS)}"))
-        elif int(row) in by_row:
-            bad.append((i, f"row {row} stands twice"))
-        else:
-            by_row[int(row)] = part
-    if bad:
-        raise table.fail("the split file cannot be used.", bad, f"Parts are {', '.join(PARTS)}.")
-    return by_row
-
-
 def _read_file(path: Path, records: Records, *, exact: bool) -> dict[int, Part]:
     """Return the part of every row, having checked that the file lists the rows of the records."""
     by_row = read_split_file(path, records.n_rows)
@@ -266,7 +232,7 @@ def _column_parts(spec: SplitSpec, records: Records, column: Sequence[str] | Non
             f"split by column {spec.column!r}: one part per data row is needed ({records.n_rows}), got {given}."
         )
     rows = sorted(int(r) for own in records.rows for r in own)
-    parts = {row: _as_part(column[row]) for row in rows}
+    parts = {row: as_part(column[row]) for row in rows}
     bad = [row for row, part in parts.items() if part is None]
     if bad:
         shown = ", ".join(f"row {row}: {column[row]!r}" for row in bad[:_TOLD])

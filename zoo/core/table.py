@@ -1,4 +1,4 @@
-"""Read a delimited text file as it stands: every cell a string, every row with its line in the file.
+"""Read a delimited text file or FASTA as it stands: every cell a string, every row with its line in the file.
 
 Nothing is guessed about cells here (no NaN, no numbers): what a blank or ``NA`` means is decided once, in
 :mod:`zoo.core.labels`.
@@ -10,17 +10,19 @@ import csv
 import gzip
 import hashlib
 import io
+import lzma
 import re
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
+from zoo.core.fasta import fasta_records, is_fasta
 from zoo.errors import DataError, did_you_mean
 
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
@@ -43,12 +45,18 @@ class Table:
         ``(n,)`` int64: the line of the file, from 1, on which each row starts.
     sha256
         Checksum of the file's bytes, as stored (compressed files: of the compressed bytes).
+    names
+        What each row is called in messages beside its number, or None: the ids of FASTA records.
+    origins
+        For columns that come from another file: a table of that file whose rows are those of this one.
     """
 
     frame: pd.DataFrame
     path: Path
     lines: np.ndarray
     sha256: str
+    names: Sequence[str] | None = None
+    origins: Mapping[str, Table] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.frame)
@@ -75,9 +83,14 @@ class Table:
         cells: list[str] = self.frame[name].tolist()
         return cells
 
+    def origin(self, column: str) -> Table:
+        """Return the table that a column's messages speak of: this one, or that of the file it comes from."""
+        return self.origins.get(column, self)
+
     def where(self, row: int) -> str:
         """Return ``row 3 (line 5)``: rows count data rows from 0, lines count lines of the file from 1."""
-        return f"row {row} (line {int(self.lines[row])})"
+        name = "" if self.names is None else f", {self.names[row]!r}"
+        return f"row {row} (line {int(self.lines[row])}{name})"
 
     def fail(self, title: str, problems: Iterable[tuple[int, str]], remedy: str) -> DataError:
         """Return one error for many bad rows: it shows the first five ``(row, what is wrong)`` and their number."""
@@ -89,14 +102,16 @@ class Table:
 
 
 def read_table(path: Path | str, format: str | None = None, member: str | None = None) -> Table:  # noqa: A002
-    """Read a delimited file with a header.
+    """Read a delimited file with a header, or FASTA (see :func:`zoo.core.fasta.fasta_records` for its columns).
 
     Parameters
     ----------
     path
-        A text file in UTF-8 (with or without a byte order mark, any line ends), plain, ``.gz``, or in a ``.zip``.
+        A text file in UTF-8 (with or without a byte order mark, any line ends), plain, ``.gz``, ``.xz``, or in a
+        ``.zip``.
     format
-        ``tsv`` for tabs; otherwise tab, semicolon or comma, whichever the header uses.
+        ``fasta``; ``tsv`` for tabs; ``csv`` for tab, semicolon or comma, whichever the header uses. None: told from
+        the name and the first character.
     member
         The file inside a zip archive.
 
@@ -109,6 +124,11 @@ def read_table(path: Path | str, format: str | None = None, member: str | None =
     path = Path(path)
     stored = _stored_bytes(path)
     text = _decoded(path, _unpacked(path, stored, member))
+    digest = hashlib.sha256(stored).hexdigest()
+    if format == "fasta" or (format is None and is_fasta(Path(member or path.name), text)):
+        header, records, starts = fasta_records(path, text)
+        frame = pd.DataFrame(records, columns=header, dtype=str)
+        return Table(frame, path, np.asarray(starts, np.int64), digest, names=frame["id"].tolist())
     delimiter = "\t" if format == "tsv" else _delimiter(path, text)
     rows, lines = _records(path, text, delimiter)
     if not rows:
@@ -119,7 +139,7 @@ def read_table(path: Path | str, format: str | None = None, member: str | None =
         raise DataError(f"{path}: the file has a header but no data. Add at least one row below line {lines[0]}.")
     _check_ragged(path, rows, lines, delimiter)
     frame = pd.DataFrame(rows[1:], columns=header, dtype=str)
-    return Table(frame, path, np.asarray(lines[1:], dtype=np.int64), hashlib.sha256(stored).hexdigest())
+    return Table(frame, path, np.asarray(lines[1:], dtype=np.int64), digest)
 
 
 def _stored_bytes(path: Path) -> bytes:
@@ -136,8 +156,10 @@ def _unpacked(path: Path, stored: bytes, member: str | None) -> bytes:
     try:
         if path.suffix == ".zip" or member is not None:
             return _zip_member(path, stored, member)
+        if path.suffix == ".xz":
+            return lzma.decompress(stored)
         return gzip.decompress(stored) if path.suffix == ".gz" else stored
-    except (OSError, EOFError, zlib.error, zipfile.BadZipFile) as error:
+    except (OSError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile) as error:
         raise DataError(f"{path}: the compressed file is damaged ({error}). Fetch or pack it again.") from None
 
 

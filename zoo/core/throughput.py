@@ -14,7 +14,6 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from zoo.core.datamodule import WindowLoader
 from zoo.core.ranks import ranks
-from zoo.core.sampler import epoch_order
 
 
 class Meter:
@@ -52,8 +51,8 @@ class Meter:
         if loader is None or not self.steps or seconds <= 0:
             return {}
         epoch, window = self.place
-        order = loader.index[epoch_order(len(loader.index), loader.seed, epoch)]
-        done = order[window * loader.batch_size : (window + self.steps) * loader.batch_size]
+        windows = loader.plan.epoch(loader.seed, epoch)[window : window + self.steps]
+        done = loader.index[np.concatenate(windows)]
         found = {"items_per_second": round(len(done) / seconds, 2)}
         size = size_of(loader, done)
         if hasattr(loader.source.items, "size"):

@@ -161,6 +161,29 @@ class Items(Protocol):
         ...
 
 
+class TokenItems(Items, Protocol):
+    """Items whose nodes are classes themselves, so that some may be hidden and asked for (``objective: masked``).
+
+    Their ``collate`` takes a third argument, a :class:`zoo.core.masking.Hidden` or None.
+    """
+
+    def node_classes(self, level: str) -> tuple[np.ndarray, np.ndarray]:
+        """Return ``(N,)`` the class of every node, and whether it may be asked for."""
+        ...
+
+    def node_keys(self) -> np.ndarray:
+        """Return ``(n,)`` a number of each item that depends on nothing else."""
+        ...
+
+
+class CostedItems(Items, Protocol):
+    """Items that know what they cost, for steps of equal work (``train.batch_cost``)."""
+
+    def cost(self) -> np.ndarray:
+        """Return ``(n,)`` how much computing each item takes."""
+        ...
+
+
 @dataclass
 class Featurised:
     """What a domain's one featuriser makes of a column of raw inputs.

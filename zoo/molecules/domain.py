@@ -22,8 +22,8 @@ DOMAIN = Domain(
         "attentivefp": "zoo.molecules.attentivefp:AttentiveFP",
     },
     baselines={
-        "mean": "zoo.molecules.baselines:mean",
-        "majority": "zoo.molecules.baselines:majority",
+        "mean": "zoo.core.baselines:mean",
+        "majority": "zoo.core.baselines:majority",
         "random-forest": "zoo.molecules.baselines:random_forest",
         "lightgbm": "zoo.molecules.baselines:lightgbm",
     },

@@ -22,9 +22,11 @@ class FileSpec(Spec):
     """File name: in the data set's folder, in a mirror, and in the cache."""
     url: str | None = None
     format: Literal["csv", "tsv", "fasta", "npz"] = "csv"
-    """Format after decompression; ``.gz`` is recognised by the name."""
+    """Format after decompression; ``.gz`` and ``.xz`` are recognised by the name."""
     member: str | None = None
     """Path inside an archive (zip)."""
+    rename: dict[str, str] = {}
+    """What the file calls a column (FASTA: ``sequence``) and what the data set calls it (``structure``)."""
     part: Part | None = None
     sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
     bytes: Annotated[int, Field(gt=0)]
@@ -42,7 +44,10 @@ class ColumnSpec(Spec):
 
 
 class DatasetSpec(Spec):
-    """A data set: one folder with ``dataset.yaml``, or a user's own file (``licence`` then reads ``unknown``)."""
+    """A data set: one folder with ``dataset.yaml``, or a user's own file (``licence`` then reads ``unknown``).
+
+    Several files are one table: the rows of the first, joined with the others by the column of role ``id``.
+    """
 
     name: Name
     title: str
@@ -64,7 +69,14 @@ class DatasetSpec(Spec):
             raise ValueError(f"columns named twice: {', '.join(doubled)}")
         if not self.by_role("input"):
             raise ValueError("no column has the role 'input'")
+        if len(self.files) > 1 and len(self.by_role("id")) != 1:
+            raise ValueError("several files are joined by id: exactly one column needs the role 'id'")
         return self
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows: those of the first file, for the others only add columns."""
+        return self.files[0].rows
 
     def by_role(self, role: Role) -> list[ColumnSpec]:
         """Return the columns of one role, in order."""

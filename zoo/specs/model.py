@@ -85,6 +85,8 @@ class Provenance(Spec):
     metrics: dict[str, dict[str, ScoreInfo]]
     """Scores by metric for the model and each baseline, on the test part."""
     packages: dict[str, str]
+    origin: dict[str, str] = {}
+    """Of weights that were published elsewhere: their file, its sha256, where it is from and by whom."""
 
 
 class FileDigest(Spec):

@@ -134,7 +134,7 @@ class _Settings:
             *(["model.architecture"] if recipe.model.architecture else []),
             *(["split_seed"] if "seed" in task.split.model_fields_set else []),
         }
-        meant_for = recipe.model.architecture or task.architecture_for(sum(f.rows for f in dataset.files))
+        meant_for = recipe.model.architecture or task.architecture_for(dataset.n_rows)
         origin = {key: "task" if key in said else "default" for key in values}
         return cls(values, origin, hparams_of=meant_for)
 
@@ -149,8 +149,10 @@ class _Settings:
         if method != self.values["split.method"]:
             # A committed file or a column belongs to the method it was made with.
             self._drop("split.options.")
-            for key in ("split.file", "split.column"):
+            for key in ("split.file", "split.column", "split.val_column"):
                 self.values[key], self.origin[key] = None, origin
+        elif given.get("split.column", self.values["split.column"]) != self.values["split.column"]:
+            self.values["split.val_column"], self.origin["split.val_column"] = None, origin
         for setting in layer:
             self.values[setting.key] = setting.value
             self.origin[setting.key] = origin

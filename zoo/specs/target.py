@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from zoo.specs.base import Spec
 
-Level = Literal["molecule", "atom", "bond", "sequence", "residue", "pair", "image", "voxel", "structure"]
+Level = Literal["molecule", "atom", "bond", "sequence", "residue", "token", "pair", "image", "voxel", "structure"]
 TargetKind = Literal["regression", "binary", "multiclass", "vector", "tensor"]
 LossName = Literal["mse", "mae", "huber", "bce", "cross_entropy"]
 DEFAULT_LOSS: dict[str, LossName] = {
@@ -24,19 +24,25 @@ class TargetSpec(Spec):
     """One target: where its labels stand, what they mean and how they enter the loss.
 
     ``name`` is the key everywhere (loss, metrics, prediction columns); ``column`` the data set's column, by default
-    the same. ``loss`` is by default that of the kind. ``classes`` lists the labels as they stand in the file;
-    ``positive`` is the one a binary target's probability speaks of (by default the second class).
+    the same. ``objective`` says where labels come from: ``labels``, that column, or ``masked``, the input itself, of
+    which some nodes are hidden and asked for (the level is then ``token``). ``loss`` is by default that of the kind.
+    ``classes`` lists the labels as they stand in the file; ``positive`` is the one a binary target's probability speaks
+    of (by default the second class).
     """
 
     name: Annotated[str, Field(min_length=1)]
     column: str = ""
     level: Level
     kind: TargetKind
+    objective: Literal["labels", "masked"] = "labels"
     unit: str | None = None
     loss: LossName | None = None
     weight: Annotated[float, Field(gt=0)] = 1.0
     classes: list[str] | None = None
     positive: str | None = None
+    mask_column: str | None = None
+    """Column that says for every node whether its label is known, as ``0111`` or ``[0, 1, 1, 1]`` (resolved residues).
+    """
     pos_weight: Annotated[float, Field(gt=0)] | None = None
     class_weights: list[float] | None = None
     transform: Literal["standardize", "none", "log10"] | None = None
@@ -65,8 +71,18 @@ class TargetSpec(Spec):
             raise ValueError("`positive` must be one of `classes`")
         if self.class_weights is not None and len(self.class_weights) != len(self.classes or []):
             raise ValueError("`class_weights` needs one weight per class")
+        if (self.objective == "masked") != (self.level == "token"):
+            raise ValueError("`objective: masked` and `level: token` go together")
+        if self.objective == "masked" and self.kind != "multiclass":
+            raise ValueError("a masked target is multiclass: its classes are the tokens")
         if self.transform not in (None, "none") and self.kind in ("binary", "multiclass"):
             raise ValueError("a classified target has no transform")
+        return self
+
+    @model_validator(mode="after")
+    def _check_mask(self) -> TargetSpec:
+        if self.mask_column is not None and self.level not in ("atom", "bond", "residue"):
+            raise ValueError(f"`mask_column` needs a level with many labels an item, not {self.level!r}")
         return self
 
     @property

@@ -30,6 +30,8 @@ class SplitSpec(Spec):
     seed: Annotated[int, Field(ge=0)] = 0
     fractions: dict[Part, float] = {"train": 0.8, "val": 0.1, "test": 0.1}
     column: str | None = None
+    val_column: str | None = None
+    """With method column: another column, which says ``true`` for the rows of the part train that validate."""
     file: str | None = None
     """CSV ``row,part`` in the data set's folder, ``{seed}`` standing for the seed; or, with method file, a path."""
     options: dict[str, float | int | str | bool] = {}
@@ -45,6 +47,8 @@ class SplitSpec(Spec):
             raise ValueError("fractions need at least the parts 'train' and 'test'")
         if self.method == "column" and not self.column:
             raise ValueError("method 'column' needs `column`")
+        if self.val_column and self.method != "column":
+            raise ValueError("`val_column` goes with method 'column'")
         if self.method == "file" and not self.file:
             raise ValueError("method 'file' needs `file`")
         if self.overlap == "allow" and not self.reason:
@@ -67,6 +71,12 @@ class TrainSpec(Spec):
     epochs: Annotated[int, Field(ge=1)] = 50
     batch_size: Annotated[int, Field(ge=1)] = 64
     """Items per optimiser step, over all ranks."""
+    batch_cost: Annotated[float, Field(gt=0)] | None = None
+    """Instead: work per optimiser step, over all ranks, where the domain knows what an item costs.
+
+    Proteins: tokens, and what attention adds to them with the square of the length. Items of like length then stand
+    together, so that little is padding, and `batch_size` means nothing.
+    """
     microbatches: Annotated[int, Field(ge=1)] = 1
     """Accumulation: into how many parts a step's items are cut (per rank).
 

@@ -33,6 +33,7 @@ def new_run(
     task: str | None,
     data: Path | None,
     *,
+    labels: Path | None = None,
     targets: list[str],
     kind: str | None,
     input_column: str | None,
@@ -49,10 +50,10 @@ def new_run(
     if data is not None:
         if not targets:
             raise InputError("a file needs the column to predict: zoo train --data my.csv --target y")
-        spec, dataset, notes = own_task(data, targets, kind=kind, input_column=input_column)
+        spec, dataset, notes = own_task(data, targets, kind=kind, input_column=input_column, labels=labels)
     else:
-        if targets or kind or input_column:
-            raise InputError("--target, --kind and --input go with --data FILE; a task names its own columns.")
+        if targets or kind or input_column or labels:
+            raise InputError("--labels, --target, --kind and --input go with --data FILE; a task names its own columns.")
         spec = catalog.task(str(task))
         dataset = catalog.dataset(spec.dataset)
     run = resolve(

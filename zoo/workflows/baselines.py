@@ -9,6 +9,7 @@ import numpy as np
 from zoo.core.domain import Domain, load_object
 from zoo.core.evaluation import make_outcome
 from zoo.core.metrics import Outcome, score
+from zoo.core.ragged import ragged_index
 from zoo.core.types import Labels
 from zoo.errors import InputError, unknown_name
 from zoo.specs.model import ScoreInfo
@@ -36,8 +37,9 @@ def check_baselines(domain: Domain, names: list[str]) -> None:
         prefix, _, short = name.partition(":")
         if prefix != domain.name:
             raise InputError(f"baseline {name!r}: write {domain.name}:NAME.")
-        if short not in domain.baselines:
-            raise unknown_name("baseline", short, domain.baselines)
+        known = {**domain.baselines, **domain.node_baselines}
+        if short not in known:
+            raise unknown_name("baseline", short, known)
 
 
 def _by_kind(targets: list[TargetSpec]) -> list[list[TargetSpec]]:
@@ -50,19 +52,26 @@ def _by_kind(targets: list[TargetSpec]) -> list[list[TargetSpec]]:
 
 
 def _outcomes(prepared: Prepared, name: str, targets: list[TargetSpec]) -> list[Outcome]:
+    """Return what a baseline predicts for the test part; nothing where it is not made for the targets' level."""
     domain, records = prepared.data.domain, prepared.data.records
     short = name.partition(":")[2]
     test = prepared.labels("test")
-    train = prepared.labels("train")
-    if targets[0].level != domain.item_level:
+    nodes = targets[0].level != domain.item_level
+    if nodes and (short in CONSTANT or targets[0].objective == "masked"):
         if short not in CONSTANT:
             return []
+        train = prepared.labels("train")
         return [make_outcome(t, _constant(t, train[t.name], len(test[t.name].mask)), test[t.name]) for t in targets]
-    values = np.stack([_column(records.labels[t.name].values) for t in targets], axis=1)
-    mask = np.stack([_column(records.labels[t.name].mask) for t in targets], axis=1)
-    predict = load_object(domain.baselines[short])
-    pred = predict(
+    table = domain.node_baselines if nodes else domain.baselines
+    if short not in table:
+        return []
+    labels = [records.labels[t.name] for t in targets]
+    values = np.stack([_column(own.values) for own in labels], axis=1)
+    mask = np.stack([_column(own.mask) for own in labels], axis=1)
+    ptr = labels[0].ptr
+    pred = load_object(table[short])(
         records.keys,
+        *(() if ptr is None else (ptr,)),
         np.where(mask, values, 0.0).astype(np.float64),
         mask,
         prepared.parts["train"],
@@ -70,7 +79,8 @@ def _outcomes(prepared: Prepared, name: str, targets: list[TargetSpec]) -> list[
         seed=prepared.run.seed,
         threads=prepared.run.threads,
     )
-    rows = pred[prepared.parts["test"]]
+    index = prepared.parts["test"]
+    rows = pred[index if ptr is None else ragged_index(ptr, index)[0]]
     if targets[0].kind == "multiclass":
         missing = targets[0].n_outputs - rows.shape[1]  # the last classes, where no row has them
         return [make_outcome(targets[0], np.pad(rows, ((0, 0), (0, missing))), test[targets[0].name])]

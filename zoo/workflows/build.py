@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import metadata
@@ -17,19 +18,22 @@ from zoo.core.datamodule import DataSource, ZooDataModule
 from zoo.core.domain import Domain, get_domain, load_object
 from zoo.core.evaluation import make_outcome, select_labels
 from zoo.core.heads import HEAD_DEFAULTS, Network
+from zoo.core.join import join, rename
 from zoo.core.labels import check_trainable
 from zoo.core.losses import MaskedLoss
+from zoo.core.masking import Hiding
 from zoo.core.metrics import score
 from zoo.core.module import ZooModule
 from zoo.core.options import with_defaults
+from zoo.core.parts import official_parts, read_split_file
 from zoo.core.records import Records, assemble
 from zoo.core.scalers import fit_feature_scaler, fit_target_scaler, scale_features, scale_labels
-from zoo.core.splits import Split, make_split, read_split_file
+from zoo.core.splits import Split, make_split
 from zoo.core.table import Table, read_table
 from zoo.core.types import Labels
-from zoo.errors import DataError, InputError, SpecError, unknown_name
+from zoo.errors import DataError, InputError, unknown_name
 from zoo.specs.catalog import Catalog
-from zoo.specs.dataset import DatasetSpec
+from zoo.specs.dataset import DatasetSpec, FileSpec
 from zoo.specs.model import FeatureScalerSpec, ScalerSpec
 from zoo.specs.run import RunSpec
 from zoo.specs.target import TargetSpec
@@ -68,16 +72,21 @@ class Prepared:
 
     def labels(self, part: str) -> dict[str, Labels]:
         """Return a part's labels in original units."""
-        return {n: select_labels(values, self.parts[part]) for n, values in self.data.records.labels.items()}
+        return asked_labels(self.data.records, self.datamodule.source.hiding, self.parts[part])
 
 
 def read_dataset(dataset: DatasetSpec, folder: Path, mirror: Path | None) -> tuple[Table, str]:
-    """Return the rows of a data set's file, and a hash of it."""
-    if len(dataset.files) > 1:
-        names = ", ".join(f.name for f in dataset.files)
-        raise SpecError(f"data set {dataset.name!r} declares several files ({names}); a table must be one file.")
-    file = dataset.files[0]
-    return read_table(resources.locate(file, folder, mirror), file.format, file.member), file.sha256
+    """Return the rows of a data set, its files joined by id, and a hash of the files."""
+    tables = [read_file(file, folder, mirror) for file in dataset.files]
+    if len(tables) == 1:
+        return tables[0], dataset.files[0].sha256
+    used = "".join(f"{file.sha256} {file.member or ''}\n" for file in dataset.files)
+    return join(tables, dataset.by_role("id")[0].name), hashlib.sha256(used.encode()).hexdigest()
+
+
+def read_file(file: FileSpec, folder: Path, mirror: Path | None) -> Table:
+    """Return one file of a data set, its columns called as the data set calls them."""
+    return rename(read_table(resources.locate(file, folder, mirror), file.format, file.member), file.rename)
 
 
 def load_data(
@@ -103,7 +112,7 @@ def _apart(task: TaskSpec, table: Table, folder: Path) -> list[str] | None:
     if split.overlap != "allow":
         return None
     if split.method == "column" and split.column is not None:
-        return table.column(split.column)
+        return official_parts(split, table)
     if split.method == "file" and split.file is not None:
         parts = read_split_file(folder / split.file.replace("{seed}", str(split.seed)), len(table))
         return [str(parts.get(row, "")) for row in range(len(table))]
@@ -136,6 +145,7 @@ def prepare(run: RunSpec, *, folder: Path, mirror: Path | None = None) -> Prepar
         labels={n: scale_labels(scalers[n], v) for n, v in records.labels.items()},
         features=features,
         dtype=dtype,
+        hiding=Hiding.of(task.targets, records.items, run.seed),
     )
     architecture = run.model.architecture or task.architecture_for(len(parts["train"]))
     if architecture not in data.domain.architectures:
@@ -154,9 +164,9 @@ def prepare(run: RunSpec, *, folder: Path, mirror: Path | None = None) -> Prepar
         microbatches=run.train.microbatches,
         seed=run.seed,
         laps=run.train.validations,
+        batch_cost=run.train.batch_cost,
     )
-    val = parts.get("val", np.zeros(0, dtype=np.int64))
-    val_labels = {n: select_labels(v, val) for n, v in records.labels.items()}
+    val_labels = asked_labels(records, source.hiding, parts.get("val", np.zeros(0, dtype=np.int64)))
     module = ZooModule(
         network,
         task.targets,
@@ -172,12 +182,21 @@ def prepare(run: RunSpec, *, folder: Path, mirror: Path | None = None) -> Prepar
     return Prepared(run, data, split, parts, scalers, feature_scaler, datamodule, module, architecture, hparams, head)
 
 
+def asked_labels(records: Records, hiding: Hiding | None, index: np.ndarray) -> dict[str, Labels]:
+    """Return the labels of the items ``index`` in original units: of masked targets, those that evaluation hides."""
+    masked = () if hiding is None else hiding.targets
+    return {
+        name: hiding.labels(labels, index) if hiding is not None and name in masked else select_labels(labels, index)
+        for name, labels in records.labels.items()
+    }
+
+
 def split_of(run: RunSpec, data: Data) -> Split:
     """Divide a run's records."""
     spec = run.task.split
     column = None
     if spec.method == "column" and spec.column is not None:
-        column = data.table.column(spec.column)
+        column = official_parts(spec, data.table)
     return make_split(
         spec,
         run.split_seed,

@@ -147,7 +147,8 @@ class Small:
 
     def prepared(self, **train: Any) -> Prepared:
         """Build the run anew, with other values for some of its training settings."""
-        settings = TrainSpec.model_validate({**self.run.train.model_dump(), **train})
+        # A few items are no step of the usual cost: batches are counted in items.
+        settings = TrainSpec.model_validate({**self.run.train.model_dump(), "batch_cost": None, **train})
         prepared = prepare(self.run.model_copy(update={"train": settings}), folder=self.folder)
         if self.bundle is not None:
             _take_over(prepared, self.bundle)

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from zoo.core.evaluation import make_outcome, select_labels
+from zoo.core.evaluation import make_outcome
+from zoo.core.masking import Hiding
 from zoo.core.metrics import METRICS, score
 from zoo.errors import DataError, InputError
 from zoo.resources import mirror_dir
@@ -18,7 +19,7 @@ from zoo.specs.dataset import DatasetSpec
 from zoo.specs.model import ModelSpec, ScoreInfo
 from zoo.specs.run import RunSpec
 from zoo.specs.task import MetricSpec, TaskSpec
-from zoo.workflows.build import Data, folder_of, load_data, scaled_features, split_of
+from zoo.workflows.build import Data, asked_labels, folder_of, load_data, scaled_features, split_of
 from zoo.workflows.console import print_json, print_table
 from zoo.workflows.load import find_bundle, load_bundle
 from zoo.workflows.model import Model
@@ -58,7 +59,7 @@ def evaluate(
     dict
         Scores by metric, each with the rows and targets it rests on.
     """
-    folder = find_bundle(model, list(includes))
+    folder = find_bundle(model, list(includes), mirror)
     loaded = load_bundle(folder, device=device)
     return _evaluate(
         loaded,
@@ -102,8 +103,10 @@ def _scores(
 ) -> dict[str, ScoreInfo]:
     records = data.records
     features = None if model.spec.features is None else scaled_features(records, model.spec.features)[index]
-    pred = model.predict_items(records.items.subset(index), features, batch_size)
-    outcomes = [make_outcome(t, pred[t.name], select_labels(records.labels[t.name], index)) for t in model.spec.targets]
+    items = records.items.subset(index)
+    pred = model.predict_items(items, features, batch_size, Hiding.of(model.spec.targets, items, seed=0))
+    labels = asked_labels(records, Hiding.of(model.spec.targets, records.items, seed=0), index)
+    outcomes = [make_outcome(t, pred[t.name], labels[t.name]) for t in model.spec.targets]
     return {m.name: score(m.name, outcomes) for m in metrics}
 
 
@@ -168,7 +171,7 @@ def _metrics_of(spec: ModelSpec) -> list[MetricSpec]:
 
 def evaluate_command(args: argparse.Namespace) -> int:
     """Print the scores of a model."""
-    folder = find_bundle(args.bundle, args.include)
+    folder = find_bundle(args.bundle, args.include, args.mirror)
     loaded = load_bundle(folder)
     scores = _evaluate(
         loaded,

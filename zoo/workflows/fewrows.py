@@ -8,6 +8,7 @@ import numpy as np
 
 from zoo.core.files import csv_text
 from zoo.core.labels import parse_labels
+from zoo.core.records import NODE_LEVELS
 from zoo.core.table import Table
 from zoo.resources import sha256_of
 from zoo.specs.dataset import DatasetSpec, FileSpec
@@ -46,9 +47,8 @@ def choose(table: Table, task: TaskSpec, dataset: DatasetSpec) -> list[int]:
     """Return some rows: a random sample, a few of every class of every target, and the longest input."""
     order = np.random.default_rng(0).permutation(len(table))
     chosen = set(order[:ROWS].tolist())
-    node_levels = {c.name for c in dataset.columns if c.kind == "list"}
     for target in task.targets:
-        if target.kind not in ("binary", "multiclass") or target.source in node_levels:
+        if target.kind not in ("binary", "multiclass") or target.level in NODE_LEVELS or target.objective == "masked":
             continue
         parsed = parse_labels(table.column(target.source), target, table)
         values, mask = parsed.values.reshape(-1)[order], parsed.mask.reshape(-1)[order]

@@ -146,10 +146,22 @@ def _predictions(prepared: Prepared, items: Items, pred: Mapping[str, np.ndarray
     for target in prepared.run.task.targets:
         header += [target.name, *prediction_columns(target)]
         found = [_true_values(target, labels[target.name]), *describe(target, pred[target.name]).values()]
+        hiding = prepared.datamodule.source.hiding
+        if hiding is not None and target.name in hiding.targets:
+            asked = hiding.draw(test, None).nodes
+            found = [_among(values, asked, int(items.node_ptr(target.level)[-1])) for values in found]
         if labels[target.name].ptr is not None:
             found = [in_input_order(items, target.level, values) for values in found]
         columns += found
     return csv_text(header, [list(row) for row in zip(*columns, strict=True)])
+
+
+def _among(values: list[Any], asked: np.ndarray, n: int) -> list[Any]:
+    """Return values of the nodes that were asked for among those of all ``n`` nodes, None elsewhere."""
+    spread: list[Any] = [None] * n
+    for node, value in zip(asked.tolist(), values, strict=True):
+        spread[node] = value
+    return spread
 
 
 def _true_values(target: TargetSpec, labels: Labels) -> list[Any]:

@@ -64,7 +64,7 @@ def check_devices(run: RunSpec) -> None:
         present = torch.cuda.device_count()
         if run.devices > present:
             raise InputError(f"--devices {run.devices}: torch sees {present} GPUs here. Use --devices {present}.")
-    if run.devices > run.train.batch_size:
+    if run.devices > run.train.batch_size and run.train.batch_cost is None:
         raise InputError(
             f"--devices {run.devices} is more than the {run.train.batch_size} items of a step (train.batch_size): "
             "some processes would have nothing to do."

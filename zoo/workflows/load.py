@@ -9,37 +9,44 @@ from typing import Any
 import pandas as pd
 import torch
 
-from zoo.core.bundle import load_strict, read_example, read_spec, read_weights
-from zoo.core.domain import get_domain, load_object
-from zoo.errors import BundleError, InputError, did_you_mean, unknown_name
+from zoo.core.bundle import read_example, read_spec, read_weights
+from zoo.errors import BundleError, InputError, did_you_mean
 from zoo.specs.catalog import Catalog
-from zoo.workflows.build import DTYPES, build_network
 from zoo.workflows.model import Model
+from zoo.workflows.published import published_bundle, published_names
+from zoo.workflows.rebuild import rebuild
 
 
-def load_model(model: str | Path, *, device: str = "auto", includes: list[Path] | None = None) -> Model:
-    """Load a zoo model by name, or a bundle by its folder (or the run folder it stands in).
+def load_model(
+    model: str | Path, *, device: str = "auto", includes: list[Path] | None = None, mirror: Path | None = None
+) -> Model:
+    """Load a zoo model by name, a bundle by its folder (or the run folder it stands in), or published weights.
 
     Raises
     ------
     BundleError
         If it is no bundle, was changed by a byte, or needs another version of its featuriser or architecture.
     """
-    return load_bundle(find_bundle(model, includes), device=device)
+    return load_bundle(find_bundle(model, includes, mirror), device=device)
 
 
-def find_bundle(model: str | Path, includes: list[Path] | None = None) -> Path:
-    """Return the folder of a zoo model's name, a bundle, or a run."""
+def find_bundle(model: str | Path, includes: list[Path] | None = None, mirror: Path | None = None) -> Path:
+    """Return the folder of a zoo model's name, a bundle, or a run; published weights are converted to a bundle once."""
     path = Path(model)
     for folder in (path, path / "bundle"):
         if (folder / "config.json").is_file():
             return folder
-    if path.exists():
+    if path.is_dir():
         raise BundleError(_why_no_bundle(path))
     catalog = Catalog(includes or [])
     if str(model) in catalog.names("model"):
         return catalog.model_path(str(model))
-    known = catalog.names("model")
+    found = published_bundle(str(model), mirror)
+    if found is not None:
+        return found
+    if path.is_file():
+        raise BundleError(_why_no_bundle(path))
+    known = [*catalog.names("model"), *published_names()]
     raise BundleError(
         f"no model {str(model)!r}: neither a folder nor a zoo model.{did_you_mean(str(model), known)} "
         f"Zoo models: {', '.join(known) or 'none yet'}."
@@ -66,34 +73,7 @@ def _why_no_bundle(path: Path) -> str:
 def load_bundle(folder: Path, *, device: str = "auto") -> Model:
     """Load a bundle and check that this installation makes the same features and layers."""
     spec = read_spec(folder)
-    domain = get_domain(spec.domain)
-    own = (domain.featuriser, domain.featuriser_version)
-    if (spec.featuriser.name, spec.featuriser.version) != own:
-        raise BundleError(
-            f"{folder} was trained with the featuriser {spec.featuriser.name} version {spec.featuriser.version}; "
-            f"this installation has {own[0]} version {own[1]}. Use the version of scizoo it was made with: "
-            f"pip install scizoo=={spec.provenance.packages.get('scizoo', '?')}"
-        )
-    name = spec.architecture.name
-    if name not in domain.architectures:
-        raise BundleError(f"{folder}: {unknown_name('architecture', name, domain.architectures)}")
-    current = load_object(domain.architectures[name]).VERSION
-    if spec.architecture.version != current:
-        raise BundleError(
-            f"{folder} needs version {spec.architecture.version} of {name}; this installation has version {current}."
-        )
-    n_features = 0 if spec.features is None else len(spec.features.names)
-    network = build_network(
-        domain,
-        name,
-        spec.architecture.hparams,
-        spec.architecture.head,
-        targets=spec.targets,
-        n_features=n_features,
-        seed=0,
-    ).to(DTYPES[spec.dtype])
-    load_strict(network, read_weights(folder), str(folder / "model.safetensors"))
-    return Model(spec, network, domain, pick_device(device))
+    return rebuild(spec, read_weights(folder), str(folder), pick_device(device))
 
 
 def check_example(folder: Path, model: Model, tolerance: float = 1e-4) -> float:

@@ -16,6 +16,7 @@ from zoo.core.datamodule import BatchLoader, DataSource
 from zoo.core.domain import Domain
 from zoo.core.evaluation import raw_outputs, to_predictions
 from zoo.core.heads import Network
+from zoo.core.masking import Hiding
 from zoo.core.scalers import scale_features
 from zoo.core.table import Table, read_table
 from zoo.core.types import Featurised, Items, RowProblem
@@ -156,10 +157,16 @@ class Model:
         problems = [RowProblem(p.row + offset, p.value, p.reason) for p in [*found.problems, *bad]]
         return columns, sorted(problems, key=lambda p: p.row)
 
-    def predict_items(self, items: Any, features: np.ndarray | None, batch_size: int) -> dict[str, np.ndarray]:
-        """Return predictions of featurised items by target: see :func:`zoo.core.evaluation.to_predictions`."""
+    def predict_items(
+        self, items: Any, features: np.ndarray | None, batch_size: int, hiding: Hiding | None = None
+    ) -> dict[str, np.ndarray]:
+        """Return predictions of featurised items by target: see :func:`zoo.core.evaluation.to_predictions`.
+
+        With ``hiding`` (of these items), masked targets are asked for what evaluation hides; else every node is shown
+        and asked for.
+        """
         n = len(items)
-        source = DataSource(items, np.arange(n), {}, features, DTYPES[self.spec.dtype])
+        source = DataSource(items, np.arange(n), {}, features, DTYPES[self.spec.dtype], hiding)
         raw = raw_outputs(self.network, BatchLoader(source, np.arange(n), batch_size), self.device)
         empty = {t.name: np.zeros((0, t.n_outputs)) for t in self.spec.targets}
         return {
@@ -199,7 +206,7 @@ class Model:
 
 def prediction_columns(target: TargetSpec) -> list[str]:
     """Return the names of a target's columns in a prediction file."""
-    if target.kind == "binary":
+    if target.kind == "binary" or target.objective == "masked":
         return [f"{target.name}_pred", f"{target.name}_prob"]
     if target.kind == "multiclass":
         return [f"{target.name}_pred", *[f"{target.name}_prob_{c}" for c in target.class_names]]
@@ -219,8 +226,15 @@ def in_input_order(items: Items, level: str, values: Sequence[Any]) -> list[str]
 
 
 def describe(target: TargetSpec, pred: np.ndarray) -> dict[str, list[Any]]:
-    """Return the columns of :func:`prediction_columns` for predictions ``(n, k)``."""
+    """Return the columns of :func:`prediction_columns` for predictions ``(n, k)``.
+
+    Of a masked target, whose classes are many: the likeliest class and its probability.
+    """
     names = target.class_names
+    if target.objective == "masked":
+        best = pred.argmax(axis=1)
+        labels = [names[i] for i in best]
+        return dict(zip(prediction_columns(target), (labels, pred[np.arange(len(best)), best].tolist()), strict=True))
     if target.kind == "binary":
         labels = [names[int(p >= 0.5)] for p in pred[:, 0]]
         return dict(zip(prediction_columns(target), (labels, pred[:, 0].tolist()), strict=True))

@@ -8,17 +8,21 @@ from pathlib import Path
 from typing import Any
 
 from zoo import resources
+from zoo.core.cache import featurise
 from zoo.core.domain import DOMAINS, Domain, get_domain
 from zoo.core.infer import infer_kind
+from zoo.core.join import join, rename
 from zoo.core.metrics import METRICS
 from zoo.core.table import Table, read_table
 from zoo.errors import DataError, InputError, did_you_mean
-from zoo.specs.dataset import ColumnSpec, DatasetSpec, FileSpec
+from zoo.specs.dataset import ColumnSpec, DatasetSpec, FileSpec, Role
 from zoo.specs.model import ModelSpec
 from zoo.specs.run import RunSpec
 from zoo.specs.target import TargetSpec
 from zoo.specs.task import MetricSpec, Recipe, SplitSpec, TaskSpec
 
+_LOOKED_AT = 50
+"""Inputs that are read to tell which domain they are of."""
 _METRICS: dict[str, list[str]] = {
     "regression": ["rmse", "mae", "r2", "spearman"],
     "binary": ["roc_auc", "average_precision", "accuracy", "mcc"],
@@ -27,14 +31,17 @@ _METRICS: dict[str, list[str]] = {
 
 
 def own_task(
-    path: Path, targets: list[str], *, kind: str | None, input_column: str | None
+    path: Path, targets: list[str], *, kind: str | None, input_column: str | None, labels: Path | None = None
 ) -> tuple[TaskSpec, DatasetSpec, list[str]]:
     """Return a task and a data set for a file, and what was inferred, a line each.
 
     Parameters
     ----------
     path
-        CSV or TSV file.
+        CSV, TSV or FASTA file.
+    labels
+        Another such file in the same folder, joined by the column ``id``. What stands below the headers of FASTA is
+        called ``label`` there.
     targets
         Columns to predict.
     kind
@@ -47,29 +54,53 @@ def own_task(
     DataError, InputError
         If a column is missing, or cannot be told or read.
     """
-    table = read_table(path)
+    table, files = _own_table(path, labels)
     doubled = sorted({name for name in targets if targets.count(name) > 1})
     if doubled:
         raise InputError(f"--target {doubled[0]} is given twice. Name each column to predict once.")
     domain, column = find_input(table, input_column)
     notes = [f"input: column {column!r} ({domain.input_kind})"]
     specs = []
+    lengths = _node_counts(table, column, domain)
     for name in targets:
         if name == column:
             raise InputError(f"--target {name}: this is the input column. Name a column to predict.")
-        spec, reason = _target(table, name, kind, domain)
+        spec, reason = _target(table, name, kind, domain, lengths)
         specs.append(spec)
         notes.append(f"target {name!r}: {spec.kind} at {spec.level} level ({reason})")
-    dataset = _dataset(table, path, column, domain, specs)
+    dataset = _dataset(table, column, domain, specs, files)
     return _task(dataset, domain, specs), dataset, notes
+
+
+def _own_table(path: Path, labels: Path | None) -> tuple[Table, list[FileSpec]]:
+    """Return a user's file, joined with the file of its labels, and what the files are."""
+    table = read_table(path)
+    files = [_file(table)]
+    if labels is None:
+        return table, files
+    if labels.resolve().parent != path.resolve().parent:
+        raise InputError(f"--labels {labels}: put the file into the folder of {path}, so that both are found together.")
+    other = read_table(labels)
+    names = {"sequence": "label"} if other.names is not None else {}
+    return join([table, rename(other, names)], "id"), [*files, _file(other, names)]
+
+
+def _file(table: Table, names: dict[str, str] | None = None) -> FileSpec:
+    return FileSpec(
+        name=table.path.name,
+        rename=names or {},
+        sha256=table.sha256,
+        bytes=table.path.stat().st_size,
+        rows=len(table),
+        format=_format(table),
+    )
 
 
 def find_input(table: Table, given: str | None) -> tuple[Domain, str]:
     """Return the domain and the column of the inputs: the given one, or the only one named after its kind."""
     domains = [get_domain(name) for name in DOMAINS]
     if given is not None:
-        table.column(given)
-        return domains[0], given
+        return _domain_of(table.column(given), domains), given
     for domain in domains:
         alike = [c for c in table.columns if domain.input_kind in c.casefold()]
         exact = [c for c in alike if c.casefold() == domain.input_kind]
@@ -84,12 +115,28 @@ def find_input(table: Table, given: str | None) -> tuple[Domain, str]:
     )
 
 
-def _target(table: Table, name: str, kind: str | None, domain: Domain) -> tuple[TargetSpec, str]:
+def _domain_of(cells: list[str], domains: list[Domain]) -> Domain:
+    """Return the domain that can read most of the first inputs; the first of those that read as many."""
+    some = [text for text in cells if text.strip()][:_LOOKED_AT]
+    return max(domains, key=lambda d: len(featurise(d, some, {}, cache=False).position))
+
+
+def _node_counts(table: Table, column: str, domain: Domain) -> dict[int, int]:
+    """Return the number of nodes of the first rows' inputs, of those that can be read."""
+    some = table.column(column)[:_LOOKED_AT]
+    found = featurise(domain, some, {}, cache=False)
+    counts = found.items.n_source(domain.node_levels[0]) if domain.node_levels and len(found.position) else []
+    return {int(row): int(count) for row, count in zip(found.position, counts, strict=False)}
+
+
+def _target(
+    table: Table, name: str, kind: str | None, domain: Domain, lengths: dict[int, int]
+) -> tuple[TargetSpec, str]:
     if name not in table.columns:
         raise DataError(
             f"{table.path}: no column {name!r}.{did_you_mean(name, table.columns)} It has: {', '.join(table.columns)}."
         )
-    found = infer_kind(table.column(name), name, table)
+    found = infer_kind(table.column(name), name, table.origin(name), lengths)
     level = domain.node_levels[0] if found.nodes else domain.item_level
     chosen: Any = kind or found.kind
     reason = "asked for" if kind is not None and kind != found.kind else found.reason
@@ -111,46 +158,49 @@ def _target(table: Table, name: str, kind: str | None, domain: Domain) -> tuple[
     return spec, reason
 
 
-def _dataset(table: Table, path: Path, column: str, domain: Domain, targets: list[TargetSpec]) -> DatasetSpec:
+def _dataset(
+    table: Table, column: str, domain: Domain, targets: list[TargetSpec], files: list[FileSpec]
+) -> DatasetSpec:
     sources = [t.source for t in targets]
     columns = [
         ColumnSpec(
             name=name,
-            role="input" if name == column else "target" if name in sources else "ignore",
+            role=_role(name, column, sources, joined=len(files) > 1),
             kind=domain.input_kind if name == column else "text",  # type: ignore[arg-type]
         )
         for name in table.columns
     ]
-    file = FileSpec(
-        name=path.name,
-        sha256=resources.sha256_of(path),
-        bytes=path.stat().st_size,
-        rows=len(table),
-        format=_format(path),
-    )
     return DatasetSpec(
-        name=_slug(path.name.split(".")[0]),
-        title=path.name,
+        name=_slug(table.path.name.split(".")[0]),
+        title=table.path.name,
         domain=domain.name,  # type: ignore[arg-type]
-        files=[file],
+        files=files,
         columns=columns,
         licence="unknown",
-        source=str(path),
+        source=str(table.path),
         citation="",
     )
 
 
+def _role(name: str, column: str, targets: list[str], *, joined: bool) -> Role:
+    if name == column:
+        return "input"
+    if name in targets:
+        return "target"
+    return "id" if joined and name == "id" else "ignore"
+
+
 def labelled_file(
-    path: Path, spec: ModelSpec, domain: Domain, input_column: str | None
+    path: Path, spec: ModelSpec, domain: Domain, input_column: str | None, labels: Path | None = None
 ) -> tuple[TaskSpec, DatasetSpec]:
-    """Return a task and a data set that score a trained model on all rows of a file."""
-    table = read_table(path)
+    """Return a task and a data set that score a trained model on all rows of a file (see :func:`own_task`)."""
+    table, files = _own_table(path, labels)
     column = input_column or (spec.input_column if spec.input_column in table.columns else None)
     if column is None:
         column = find_input(table, None)[1]
     for target in spec.targets:
         table.column(target.source)
-    dataset = _dataset(table, path, column, domain, spec.targets)
+    dataset = _dataset(table, column, domain, spec.targets, files)
     extra = spec.features.names[spec.features.n_from_featuriser :] if spec.features else []
     columns = [
         c.model_copy(update={"role": "feature", "kind": "number"}) if c.name in extra else c for c in dataset.columns
@@ -193,8 +243,11 @@ def _recipe(domain: Domain, targets: list[TargetSpec]) -> Recipe:
     return Recipe(train=recipe.train)
 
 
-def _format(path: Path) -> Any:
-    return "tsv" if path.name.lower().removesuffix(".gz").endswith((".tsv", ".tab")) else "csv"
+def _format(table: Table) -> Any:
+    """Return the format under which the file is read again as it was."""
+    if table.names is not None:
+        return "fasta"
+    return "tsv" if {suffix.lower() for suffix in table.path.suffixes[-2:]} & {".tsv", ".tab"} else "csv"
 
 
 def _slug(text: str) -> str:
@@ -202,17 +255,19 @@ def _slug(text: str) -> str:
 
 
 def own_file_lost(run: RunSpec) -> str | None:
-    """Return what happened to the user's own file that a run was made from, or None if it is as it was."""
+    """Return what happened to the user's own files that a run was made from, or None if they are as they were."""
     if run.data_file is None:
         return None
-    path = Path(run.data_file)
-    if not path.is_file():
-        return "is not there any more"
-    return None if resources.sha256_of(path) == run.dataset.files[0].sha256 else "has changed since"
+    for file in run.dataset.files:
+        path = Path(run.data_file).parent / file.name
+        if not path.is_file() or resources.sha256_of(path) != file.sha256:
+            what = "has changed since" if path.is_file() else "is not there any more"
+            return f"{path}, which the model was trained on, {what}"
+    return None
 
 
 def check_own_file(run: RunSpec, remedy: str) -> None:
     """Raise if the user's own file that a run was made from has moved or changed."""
     lost = own_file_lost(run)
     if lost is not None:
-        raise DataError(f"{run.data_file}, which the model was trained on, {lost}. {remedy}")
+        raise DataError(f"{lost}. {remedy}")

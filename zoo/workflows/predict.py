@@ -18,7 +18,7 @@ __all__ = ["load", "predict", "predict_command"]
 
 
 def load(model: str | Path, *, device: str = "auto") -> Model:
-    """Load a zoo model by name, or a bundle (or run) by its folder."""
+    """Load a zoo model by name, a bundle (or run) by its folder, or published weights by name or file."""
     return load_model(model, device=device)
 
 
@@ -38,7 +38,7 @@ def predict_command(args: argparse.Namespace) -> int:
         raise InputError(f"-o {args.out} is the input itself. Name another file to write.")
     if args.threads:
         torch.set_num_threads(args.threads)
-    model = load_model(args.bundle, device=args.device or "auto", includes=args.include)
+    model = load_model(args.bundle, device=args.device or "auto", includes=args.include, mirror=args.mirror)
     result = model.predict(
         args.file,
         input_column=args.input,

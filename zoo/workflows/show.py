@@ -39,7 +39,7 @@ def _show_task(task: TaskSpec, catalog: Catalog) -> None:
             ("task", f"{task.name}: {task.title}"),
             ("about", task.description),
             ("domain", task.domain),
-            ("data set", f"{dataset.name}, {sum(file.rows for file in dataset.files)} rows ({dataset.licence})"),
+            ("data set", f"{dataset.name}, {dataset.n_rows} rows ({dataset.licence})"),
             ("split", _split(task.split)),
             ("metrics", ", ".join(map(_metric, task.metrics))),
             ("duplicates", task.duplicates),
@@ -73,7 +73,10 @@ def _show_dataset(dataset: DatasetSpec, catalog: Catalog) -> None:
     print_line()
     print_table(
         ("file", "rows", "bytes", "part", "where"),
-        [(f.name, f.rows, f.bytes, f.part, "bundled" if (folder / f.name).is_file() else f.url) for f in dataset.files],
+        [
+            (f.member or f.name, f.rows, f.bytes, f.part, "bundled" if (folder / f.name).is_file() else f.url)
+            for f in dataset.files
+        ],
     )
     print_line()
     print_table(

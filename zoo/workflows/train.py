@@ -67,6 +67,7 @@ def train(
     task: str | None = None,
     *,
     data: str | Path | None = None,
+    labels: str | Path | None = None,
     target: str | Sequence[str] | None = None,
     kind: str | None = None,
     input_column: str | None = None,
@@ -84,9 +85,10 @@ def train(
     ----------
     task
         Name of a task (``zoo list tasks``).
-    data, target, kind, input_column
-        Instead of a task: a CSV or TSV file, the column or columns to predict, their kind (else inferred), and the
-        column of the inputs (else found).
+    data, labels, target, kind, input_column
+        Instead of a task: a CSV, TSV or FASTA file, another one in its folder with labels by ``id`` (if they do not
+        stand in the first), the column or columns to predict, their kind (else inferred), and the column of the
+        inputs (else found).
     out
         Run folder; by default ``runs/<task>-<model>-seed<seed>``, with a number where that exists.
     config, settings
@@ -114,7 +116,7 @@ def train(
     folder = None if out is None else Path(out)
     notes: list[str] = []
     if resume and folder is not None and task is None and data is None:
-        unread = {"config": config, "target": target, "kind": kind, "input_column": input_column}
+        unread = {"config": config, "labels": labels, "target": target, "kind": kind, "input_column": input_column}
         given = [name for name, value in unread.items() if value is not None]
         if given:
             raise InputError(
@@ -125,6 +127,7 @@ def train(
         run, catalog, notes = new_run(
             task,
             None if data is None else Path(data),
+            labels=None if labels is None else Path(labels),
             targets=targets,
             kind=kind,
             input_column=input_column,
@@ -275,7 +278,8 @@ def _describe(prepared: Prepared, folder: Path, say: Any) -> None:
     for line in describe_groups(make_optimizer(prepared.module.network, run.train)):
         say(f"  {line}")
     steps = prepared.datamodule.train_loader.windows
-    say(f"{run.train.epochs} epochs of {steps} steps, {run.train.batch_size} items each{_division(run)} → {folder}")
+    what = prepared.datamodule.train_loader.plan.what
+    say(f"{run.train.epochs} epochs of {steps} steps, {what} each{_division(run)} → {folder}")
 
 
 def _division(run: RunSpec) -> str:
@@ -283,9 +287,10 @@ def _division(run: RunSpec) -> str:
     world, pieces = max(ranks(), run.devices), run.train.microbatches
     if world * pieces == 1:
         return ""
-    size = -(-run.train.batch_size // (world * pieces))
     over = [f"{world} processes"] * (world > 1) + [f"{pieces} microbatches"] * (pieces > 1)
-    return f" ({' x '.join(over)} of at most {size})"
+    if run.train.batch_cost is not None:
+        return f" ({' x '.join(over)})"
+    return f" ({' x '.join(over)} of at most {-(-run.train.batch_size // (world * pieces))})"
 
 
 def _say(line: str) -> None:
@@ -307,6 +312,7 @@ def train_command(args: argparse.Namespace) -> int:
         run, catalog, notes = new_run(
             args.task,
             args.data,
+            labels=args.labels,
             targets=args.target or [],
             kind=args.kind,
             input_column=args.input,

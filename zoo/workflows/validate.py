@@ -11,16 +11,17 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from zoo import resources
 from zoo.core.domain import get_domain, load_object
 from zoo.core.labels import parse_labels
 from zoo.core.metrics import METRICS
-from zoo.core.splits import read_split_file
-from zoo.core.table import Table, read_table
+from zoo.core.parts import read_split_file
+from zoo.core.table import Table
 from zoo.errors import DataError, DownloadError, SpecError, ZooError, did_you_mean, unknown_name
 from zoo.specs.catalog import KINDS, Catalog, Kind
 from zoo.specs.dataset import DatasetSpec, FileSpec
+from zoo.specs.target import TargetSpec
 from zoo.specs.task import TaskSpec
+from zoo.workflows.build import read_dataset, read_file
 from zoo.workflows.catalog import find
 from zoo.workflows.console import print_json, print_line, print_table
 from zoo.workflows.load import check_example, load_bundle
@@ -114,21 +115,27 @@ def _dataset_steps(catalog: Catalog, name: str, mirror: Path | None) -> Steps:
     folder = catalog.dataset_folder(name)
     yield "definition", lambda: dataset.title
     for file in dataset.files:
-        yield f"file {file.name}", partial(_check_file, dataset, file, folder, mirror)
+        yield f"file {file.member or file.name}", partial(_check_file, dataset, file, folder, mirror)
+    if len(dataset.files) > 1:
+        yield "files joined by id", partial(_check_joined, dataset, folder, mirror)
     for path in sorted(folder.glob("splits/*.csv")):
-        yield f"split {path.name}", partial(_check_split, path, sum(file.rows for file in dataset.files))
-
-
-def _read(file: FileSpec, folder: Path, mirror: Path | None) -> Table:
-    return read_table(resources.locate(file, folder, mirror), file.format, file.member)
+        yield f"split {path.name}", partial(_check_split, path, dataset.n_rows)
 
 
 def _check_file(dataset: DatasetSpec, file: FileSpec, folder: Path, mirror: Path | None) -> str:
-    table = _read(file, folder, mirror)
+    table = read_file(file, folder, mirror)
     if len(table) != file.rows:
         raise DataError(
             f"{table.path}: has {len(table)} data rows, but {folder / 'dataset.yaml'} declares {file.rows}."
         )
+    return f"{len(table)} rows" if len(dataset.files) > 1 else _check_declared(dataset, table)
+
+
+def _check_joined(dataset: DatasetSpec, folder: Path, mirror: Path | None) -> str:
+    return _check_declared(dataset, read_dataset(dataset, folder, mirror)[0])
+
+
+def _check_declared(dataset: DatasetSpec, table: Table) -> str:
     for column in dataset.columns:
         table.column(column.name)
     return f"{len(table)} rows, {len(dataset.columns)} columns"
@@ -161,14 +168,19 @@ def _check_columns(task: TaskSpec, dataset: DatasetSpec) -> str:
             f"the task is of the domain {task.domain!r}, its data set {dataset.name!r} of {dataset.domain!r}."
         )
     targets = [column.name for column in dataset.by_role("target")]
-    for target in task.targets:
+    for target in labelled(task):
         if target.source not in targets:
             raise SpecError(
                 f"the target {target.name!r} reads the column {target.source!r}, which is no target column of the"
                 f" data set {dataset.name!r}.{did_you_mean(target.source, targets)}"
                 f" Target columns: {', '.join(targets)}."
             )
-    return ", ".join(target.source for target in task.targets)
+    return ", ".join(target.source for target in labelled(task)) or "the inputs themselves are the labels"
+
+
+def labelled(task: TaskSpec) -> list[TargetSpec]:
+    """Return the targets whose labels stand in a column."""
+    return [target for target in task.targets if target.objective == "labels"]
 
 
 def _check_names(task: TaskSpec) -> str:
@@ -179,7 +191,7 @@ def _check_names(task: TaskSpec) -> str:
         load_object(domain.architectures[model])
     for baseline in task.baselines:
         owner, _, short = baseline.partition(":")
-        table = get_domain(owner).baselines
+        table = {**get_domain(owner).baselines, **get_domain(owner).node_baselines}
         if short not in table:
             raise unknown_name(f"baseline of {owner}", short, table)
         load_object(table[short])
@@ -215,15 +227,14 @@ def _check_labels(task: TaskSpec, dataset: DatasetSpec, folder: Path, mirror: Pa
     """Read the labels of every item-level target; a node's need the featurised inputs and are read in training."""
     domain = get_domain(task.domain)
     found = Counter[str]()
-    for file in dataset.files:
-        table = _read(file, folder, mirror)
-        for target in task.targets:
-            strings = table.column(target.source)
-            if target.level == domain.item_level:
-                found[target.name] += int(parse_labels(strings, target, table).mask.sum())
-            else:
-                found[target.name] += sum(bool(text) for text in strings)
-    empty = [target.name for target in task.targets if not found[target.name]]
+    table, _ = read_dataset(dataset, folder, mirror)
+    for target in labelled(task):
+        strings = table.column(target.source)
+        if target.level == domain.item_level:
+            found[target.name] += int(parse_labels(strings, target, table.origin(target.source)).mask.sum())
+        else:
+            found[target.name] += sum(bool(text) for text in strings)
+    empty = [target.name for target in labelled(task) if not found[target.name]]
     if empty:
         raise DataError(f"{folder}: the target {empty[0]!r} has no label at all.")
     return ", ".join(f"{name} {count}" for name, count in found.items())

@@ -77,7 +77,12 @@ def _fit(case: Case, folder: Path, stop: int | None = None) -> tuple[dict[str, t
     """Fit, from the folder's checkpoint if it has one, with every kind of state there is."""
     folder.mkdir(exist_ok=True)
     module, data = case.build(
-        epochs=_EPOCHS, batch_size=_batch_size(case.train_size), microbatches=2, ema=0.9, patience=_EPOCHS
+        epochs=_EPOCHS,
+        batch_size=_batch_size(case.train_size),
+        microbatches=2,
+        ema=0.9,
+        validations=1,
+        patience=_EPOCHS,  # counts validations, and is not to end the fit
     )
     has_val = bool(len(data.parts.get("val", ())))
     trainer = make_trainer(module, folder=folder, device="cpu", has_val=has_val, save=SaveEvery(None, None))

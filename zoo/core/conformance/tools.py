@@ -10,8 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from zoo.core.conformance.case import RungError
-from zoo.core.datamodule import ZooDataModule, ragged_index, with_counts
+from zoo.core.datamodule import ZooDataModule, with_counts
 from zoo.core.module import ZooModule
+from zoo.core.ragged import ragged_index
 from zoo.core.types import Batch, Labels
 
 HIDDEN = 0.3

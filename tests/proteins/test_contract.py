@@ -1,0 +1,175 @@
+"""The contract, by the same ladder as for molecules: sequence and residue heads, and a language model."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+
+import zoo
+from zoo.core.bundle import read_spec
+from zoo.proteins.alphabet import AMINO_ACIDS, TOKENS
+from zoo.resources import sha256_of
+
+N = 90
+SMALL = {"layers": 2, "width": 16, "heads": 2, "head_width": 16}
+TARGETS = {
+    "sequence": [
+        {"name": "y", "level": "sequence", "kind": "regression"},
+        {"name": "c", "level": "sequence", "kind": "binary", "classes": ["no", "yes"]},
+    ],
+    "residue": [{"name": "ss", "level": "residue", "kind": "multiclass", "classes": ["H", "E", "C"]}],
+    "token": [
+        {"name": "t", "level": "token", "kind": "multiclass", "objective": "masked", "classes": list(TOKENS)},
+    ],
+}
+METRICS = {
+    "sequence": [("rmse", "min"), ("roc_auc", "max")],
+    "residue": [("accuracy", "max"), ("mcc", "max")],
+    "token": [("perplexity", "min"), ("accuracy", "max")],
+}
+
+
+@pytest.fixture(scope="module")
+def include(tmp_path_factory):
+    """A folder with a data set of short proteins and a task at each level."""
+    root = tmp_path_factory.mktemp("include")
+    folder = root / "datasets" / "short"
+    folder.mkdir(parents=True)
+    (root / "tasks" / "proteins").mkdir(parents=True)
+    rng = np.random.default_rng(0)
+    texts = ["".join(rng.choice(list(AMINO_ACIDS), int(rng.integers(4, 30)))) for _ in range(N)]
+    state = {a: "H" if a in "AELMQ" else "E" if a in "VIYFW" else "C" for a in AMINO_ACIDS}
+    labels = [[None if rng.random() < 0.2 else state[a] for a in text] for text in texts]
+    frame = pd.DataFrame(
+        {
+            "sequence": texts,
+            "y": [f"{text.count('L') / len(text):.3f}" if rng.random() < 0.8 else "" for text in texts],
+            "c": ["yes" if "W" in text else "no" for text in texts],
+            "ss": [json.dumps(own) for own in labels],
+        }
+    )
+    path = folder / "short.csv"
+    frame.to_csv(path, index=False)
+    kinds = {
+        "sequence": ("input", "sequence"),
+        "y": ("target", "number"),
+        "c": ("target", "category"),
+        "ss": ("target", "list"),
+    }
+    columns = [{"name": name, "role": role, "kind": kind} for name, (role, kind) in kinds.items()]
+    file = {"name": path.name, "sha256": sha256_of(path), "bytes": path.stat().st_size, "rows": N}
+    about = {
+        "name": "short",
+        "title": "Short proteins",
+        "domain": "proteins",
+        "licence": "CC0-1.0",
+        "source": "made up",
+    }
+    (folder / "dataset.yaml").write_text(
+        yaml.safe_dump({**about, "citation": "none", "files": [file], "columns": columns})
+    )
+    for level, targets in TARGETS.items():
+        metrics = [{"name": n, "direction": d, "primary": i == 0} for i, (n, d) in enumerate(METRICS[level])]
+        task = {
+            "name": f"short-{level}",
+            "title": level,
+            "domain": "proteins",
+            "dataset": "short",
+            "targets": targets,
+            "metrics": metrics,
+            "split": {"method": "random"},
+            "models": ["esm2"],
+            "recipe": {"model": {"hparams": SMALL}, "train": {"epochs": 2, "batch_cost": 500, "validations": 2}},
+        }
+        (root / "tasks" / "proteins" / f"short-{level}.yaml").write_text(yaml.safe_dump(task))
+    return root
+
+
+@pytest.fixture(autouse=True)
+def _cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
+
+
+def passed(found):
+    return {r.rung: (r.status, r.reason) for r in found if r.status != "pass"}
+
+
+@pytest.mark.parametrize("pooling", ["mean", "attention", "first"])
+def test_sequence_level(include, pooling):
+    settings = {"model.hparams.pooling": pooling}
+    assert (
+        passed(zoo.verify("short-sequence", settings=settings, rungs=[1, 2, 3, 4, 6, 7, 8], includes=[include])) == {}
+    )
+
+
+def test_residue_level(include):
+    settings = {"model.hparams.checkpointing": True}
+    assert passed(zoo.verify("short-residue", settings=settings, rungs=[1, 2, 3, 4, 6, 7, 8], includes=[include])) == {}
+
+
+def test_windows_keep_the_contract(include):
+    settings = {"model.featuriser.long": "window", "model.featuriser.max_length": 12, "model.featuriser.overlap": 5}
+    assert passed(zoo.verify("short-residue", settings=settings, rungs=[2, 4, 6, 7], includes=[include])) == {}
+
+
+def test_a_language_model(include):
+    assert passed(zoo.verify("short-token", rungs=[1, 2, 3, 4, 6, 7, 8], includes=[include])) == {}
+
+
+def test_a_language_model_on_two_ranks(include):
+    assert passed(zoo.verify("short-token", rungs=[9], includes=[include])) == {}
+
+
+def test_labels_shifted_by_one_residue_are_noticed(include, tmp_path):
+    """A network that reads a residue's own label off its letter learns it, and nothing of its neighbour's."""
+    frame = pd.read_csv(include / "datasets" / "short" / "short.csv")
+    lists = [json.loads(own) for own in frame["ss"]]
+    settings = {
+        "train.epochs": 30,
+        "train.lr": 0.01,
+        "train.batch_size": 16,
+        "baseline": False,
+        "split.method": "random",
+    }
+    settings |= {f"model.hparams.{name}": value for name, value in SMALL.items()}
+    scores = {}
+    for name, shift in (("right", 0), ("shifted", 1)):
+        frame["ss"] = [json.dumps(own[-shift:] + own[:-shift] if shift else own) for own in lists]
+        frame.to_csv(tmp_path / f"{name}.csv", index=False)
+        run = zoo.train(data=tmp_path / f"{name}.csv", target="ss", settings=settings, out=tmp_path / name)
+        assert read_spec(run.bundle).targets[0].level == "residue"
+        predicted = run.load().predict(frame["sequence"].tolist())["ss_pred"]
+        pairs = [
+            (p, t)
+            for own, true in zip(predicted, lists, strict=True)
+            for p, t in zip(json.loads(own), true, strict=True)
+        ]
+        known = [(p, t) for p, t in pairs if t is not None]
+        scores[name] = sum(p == t for p, t in known) / len(known)
+    assert scores["right"] > 0.97
+    assert scores["shifted"] < 0.7
+
+
+def test_labels_one_residue_short_name_the_row(include, tmp_path):
+    frame = pd.read_csv(include / "datasets" / "short" / "short.csv")
+    frame.loc[3, "ss"] = json.dumps(json.loads(frame["ss"][3])[:-1])
+    frame.to_csv(tmp_path / "own.csv", index=False)
+    n = len(frame["sequence"][3])
+    with pytest.raises(
+        zoo.ZooError, match=rf"row 3 \(line 5\): the list has {n - 1} values, the input has {n} residues"
+    ):
+        zoo.train(data=tmp_path / "own.csv", target="ss", out=tmp_path / "run")
+
+
+def test_training_with_steps_of_a_cost_predicts_and_evaluates(include, tmp_path):
+    run = zoo.train("short-token", includes=[include], out=tmp_path / "run", settings={"baseline": False})
+    again = zoo.evaluate(run.bundle, task="short-token", includes=[include])
+    for name, found in again.items():
+        assert found.value == pytest.approx(run.metrics["model"][name].value, rel=1e-6)
+        assert found.rows == run.metrics["model"][name].rows
+    predictions = pd.read_csv(run.folder / "predictions.csv")
+    asked = [[v for v in json.loads(own) if v is not None] for own in predictions["t"]]
+    assert sum(map(len, asked)) == again["perplexity"].rows
+    assert all(set(own) <= set(AMINO_ACIDS) for own in asked)

@@ -1,0 +1,1 @@
+"""Proteins as sequences of residues."""

@@ -68,6 +68,7 @@ class ESM2(nn.Module):
         "token_dropout": True,
         "checkpointing": False,
     }
+    ENOUGH: ClassVar[dict[str, int]] = {"layers": 2}
     answers: ClassVar[frozenset[str]] = frozenset({"token", "pair"})
     """Levels at which the encoder's output is the answer itself, and needs no head."""
 

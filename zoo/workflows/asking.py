@@ -53,7 +53,9 @@ def new_run(
         spec, dataset, notes = own_task(data, targets, kind=kind, input_column=input_column, labels=labels)
     else:
         if targets or kind or input_column or labels:
-            raise InputError("--labels, --target, --kind and --input go with --data FILE; a task names its own columns.")
+            raise InputError(
+                "--labels, --target, --kind and --input go with --data FILE; a task names its own columns."
+            )
         spec = catalog.task(str(task))
         dataset = catalog.dataset(spec.dataset)
     run = resolve(

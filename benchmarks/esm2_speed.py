@@ -4,8 +4,8 @@
 
 The proteins are pieces of the bundled ``uniprot-sample``, 50 to 1,000 residues long. fair-esm's side is the loop of
 its own ``extract.py``: ``FastaBatchedDataset.get_batch_indices`` of 4,096 tokens, its ``BatchConverter`` and its model,
-which computes logits whether or not they are asked for. The zoo's side is ``zoo.embed``. Both go from strings to arrays in
-memory, each in a process of its own, and take turns. In the end every value of one is held against the other's.
+which computes logits whether or not they are asked for. The zoo's side is ``zoo.embed``. Both go from strings to
+arrays in memory, each in a process of its own, and take turns. In the end all values of the two are compared.
 The results go to ``benchmarks/results/esm2_speed.json``.
 """
 

@@ -166,7 +166,7 @@ def _check_train(args: argparse.Namespace) -> str | None:
 
 def _check_finetune(args: argparse.Namespace) -> str | None:
     if not args.start and not (args.resume and args.out):
-        return "name the model to start from (`zoo list models`): zoo finetune MODEL TASK, or MODEL --data FILE --target COL"
+        return "name the model to start from (`zoo list models`), then a task or --data FILE --target COL"
     return _check_train(args)
 
 

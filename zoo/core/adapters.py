@@ -30,7 +30,7 @@ def add_adapters(encoder: nn.Module, adapter: AdapterSpec) -> None:
             f"are: {', '.join(sorted(linear)) or 'none'}."
         )
     try:
-        from peft import LoraConfig, inject_adapter_in_model
+        from peft import LoraConfig, inject_adapter_in_model  # noqa: PLC0415 - an extra, and slow to import
     except ImportError as error:
         raise InputError("adapters need peft: pip install 'scizoo[lora]'") from error
     config = LoraConfig(

@@ -173,7 +173,7 @@ class _Settings:
         for setting in layer:
             if setting.key.startswith("start.") and setting.key not in self.values:
                 raise SpecError(
-                    f"{setting.where}: {setting.key} goes with `zoo finetune`: this run starts from nothing."
+                    f"{setting.where}: {setting.key} goes with `zoo finetune`, from a model."
                 )
             self.values[setting.key] = setting.value
             self.origin[setting.key] = origin

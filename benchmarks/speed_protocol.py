@@ -1,4 +1,4 @@
-"""How ``dmpnn_speed.py`` talks to its workers: a command a line, a line of JSON in answer (standard library only)."""
+"""How ``speed_sides.py`` talks to workers: a command a line, a line of JSON in answer (standard library only)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 def obey(actions: dict[str, Callable[[], int]], packages: Sequence[str], **facts: Any) -> None:
     """Say what is running, then answer commands until ``quit``.
 
-    An action returns the number of molecules it went through; the answer adds the seconds it took.
+    An action returns the number of items it went through; the answer adds the seconds it took.
     """
     answer, sys.stdout = sys.stdout, sys.stderr  # nothing else may write between the answers
     facts |= {"python": platform.python_version(), "packages": {name: version(name) for name in packages}}
@@ -24,6 +24,6 @@ def obey(actions: dict[str, Callable[[], int]], packages: Sequence[str], **facts
         if command == "quit":
             break
         started = time.perf_counter()
-        molecules = actions[command]()
-        result = {"seconds": time.perf_counter() - started, "molecules": molecules}
+        items = actions[command]()
+        result = {"seconds": time.perf_counter() - started, "items": items}
         print(json.dumps(result), file=answer, flush=True)

@@ -83,6 +83,35 @@ def _check_validate(args: argparse.Namespace) -> str | None:
 
 
 def _train_arguments(parser: argparse.ArgumentParser) -> None:
+    _what_arguments(parser)
+    parser.add_argument("--model", metavar="ARCH", help="architecture; `zoo show TASK` lists those allowed")
+
+
+def _finetune_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "start", nargs="?", metavar="MODEL", help="a trained model: its folder, or a name (`zoo list models`)"
+    )
+    how = parser.add_argument_group("what of the model is trained")
+    how.add_argument(
+        "--mode", choices=("full", "head", "lora"), help="everything (default); new heads alone; adapters and heads"
+    )
+    how.add_argument(
+        "--layer", type=_layer, metavar="N|best", help="put the heads after this layer; best: chosen on validation"
+    )
+    how.add_argument("--merge", action="store_const", const=True, help="with lora: also write the merged bundle")
+    _what_arguments(parser)
+
+
+def _layer(text: str) -> int | str:
+    if text == "best":
+        return text
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is neither a number nor 'best'") from None
+
+
+def _what_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("task", nargs="?", metavar="TASK", help="a task by name (`zoo list tasks`)")
     own = parser.add_argument_group("your own data, instead of a task")
     own.add_argument("--data", type=Path, metavar="FILE", help="a CSV, TSV or FASTA file")
@@ -96,7 +125,6 @@ def _train_arguments(parser: argparse.ArgumentParser) -> None:
     split.add_argument("--split-file", type=Path, metavar="FILE", help="CSV with the columns row and part")
     split.add_argument("--split-seed", type=int, metavar="N", help="seed of the split (--seed is that of the training)")
     run = parser.add_argument_group("training")
-    run.add_argument("--model", metavar="ARCH", help="architecture; `zoo show TASK` lists those allowed")
     run.add_argument("--epochs", type=int, metavar="N", help="passes over the training rows")
     run.add_argument("--batch-size", type=int, metavar="N", help="items per optimiser step, over all ranks")
     run.add_argument("--seed", type=int, metavar="N", help="seed of initialisation and order")
@@ -134,6 +162,12 @@ def _check_train(args: argparse.Namespace) -> str | None:
     if args.task and only:
         return f"{' and '.join(only)} go with --data; the task {args.task!r} has its own"
     return None
+
+
+def _check_finetune(args: argparse.Namespace) -> str | None:
+    if not args.start and not (args.resume and args.out):
+        return "name the model to start from (`zoo list models`), then a task or --data FILE --target COL"
+    return _check_train(args)
 
 
 def _check_again(args: argparse.Namespace) -> str | None:
@@ -230,6 +264,12 @@ VERBS: dict[str, _Verb] = {
     ),
     "train": _Verb(
         "train on a task, or on your own file", "zoo.workflows.train:train_command", _train_arguments, _check_train
+    ),
+    "finetune": _Verb(
+        "go on from a trained model, on a task or your own file",
+        "zoo.workflows.train:train_command",
+        _finetune_arguments,
+        _check_finetune,
     ),
     "evaluate": _Verb("score a trained model", "zoo.workflows.evaluate:evaluate_command", _evaluate_arguments),
     "predict": _Verb(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from typing import Any
 
@@ -77,6 +78,12 @@ class Network(nn.Module):
                 for level, members in by_level.items()
             }
         )
+
+    def with_encoder(self, encoder: nn.Module) -> Network:
+        """Return a network of another encoder and the very same heads."""
+        other = copy.copy(self)
+        other._modules = {**self._modules, "encoder": encoder}  # noqa: SLF001 - its own class
+        return other
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         """Return ``{target: (n, k)}`` raw outputs (standardised values, or logits)."""

@@ -50,6 +50,9 @@ class ESM2(nn.Module):
         logits) and ``pair`` (logits of contacts); only what they need is built.
     layers, width, heads
         The official sizes: 6, 320, 20 (8M) to 48, 5120, 40 (15B).
+    final_norm
+        Whether the last layer is followed by ESM-2's own normalisation. An encoder that was cut off below its last
+        layer has none there: its features are brought to mean 0 and variance 1, without parameters.
     pooling
         ``mean`` or ``attention`` over residues, or ``first``: the ``<cls>`` token, which ESM-2 was never trained to
         fill.
@@ -64,11 +67,15 @@ class ESM2(nn.Module):
         "layers": 6,
         "width": 320,
         "heads": 20,
+        "final_norm": True,
         "pooling": "mean",
         "token_dropout": True,
         "checkpointing": False,
     }
     ENOUGH: ClassVar[dict[str, int]] = {"layers": 2}
+    """How many of what only repeats are enough to verify it."""
+    ADAPTED: ClassVar[tuple[str, ...]] = ("q_proj", "k_proj", "v_proj", "out_proj", "fc1", "fc2")
+    """The layers that get low-rank adapters where nobody names others."""
     answers: ClassVar[frozenset[str]] = frozenset({"token", "pair"})
     """Levels at which the encoder's output is the answer itself, and needs no head."""
 
@@ -85,7 +92,7 @@ class ESM2(nn.Module):
         nn.init.normal_(self.embed_tokens.weight, std=0.02)
         nn.init.zeros_(self.embed_tokens.weight[PAD])
         self.layers = nn.ModuleList(TransformerLayer(width, heads) for _ in range(n))
-        self.emb_layer_norm_after = nn.LayerNorm(width)
+        self.emb_layer_norm_after = nn.LayerNorm(width, elementwise_affine=bool(hp["final_norm"]))
         if "token" in levels:
             self.lm_head = LanguageHead(width, len(TOKENS))
         if "pair" in levels:
@@ -100,6 +107,20 @@ class ESM2(nn.Module):
         names = {name.removeprefix("contact_head."): tensor for name, tensor in state.items()}
         self.contact_head.load_state_dict(names, strict=True)
         self.contact_head.to(self.embed_tokens.weight)
+
+    @classmethod
+    def ending_at(cls, hparams: Mapping[str, Any], layer: int) -> dict[str, Any]:
+        """Return the hyper-parameters of the encoder that ends after a layer.
+
+        Raises
+        ------
+        InputError
+            If there is no such layer.
+        """
+        if not 1 <= layer <= hparams["layers"]:
+            raise InputError(f"layer {layer}: this encoder has layers 1 to {hparams['layers']}.")
+        whole = layer == hparams["layers"]
+        return {**hparams, "layers": layer, "final_norm": bool(hparams["final_norm"]) and whole}
 
     def layer_of(self, name: str) -> int:
         """Return the layer of a parameter: 0 is the embedding, what follows the last block belongs to it."""

@@ -13,6 +13,19 @@ from zoo.specs.target import TargetSpec
 SCHEMA_VERSION = 1
 
 
+class AdapterSpec(Spec):
+    """Low-rank adapters (LoRA, Hu et al. 2021, arXiv:2106.09685) beside some linear layers of the encoder.
+
+    A layer gives ``W x + alpha / rank * B A x`` with ``A`` of ``rank`` rows.
+    """
+
+    rank: Annotated[int, Field(ge=1)]
+    alpha: Annotated[float, Field(gt=0)]
+    dropout: Annotated[float, Field(ge=0, lt=1)]
+    targets: list[str]
+    """Last part of the names of the layers."""
+
+
 class ArchitectureSpec(Spec):
     """Architecture by name and version with every hyper-parameter, the head's included."""
 
@@ -20,6 +33,7 @@ class ArchitectureSpec(Spec):
     version: int
     hparams: dict[str, int | float | str | bool]
     head: dict[str, int | float | str | bool]
+    adapter: AdapterSpec | None = None
 
 
 class FeaturiserSpec(Spec):
@@ -87,6 +101,8 @@ class Provenance(Spec):
     packages: dict[str, str]
     origin: dict[str, str] = {}
     """Of weights that were published elsewhere: their file, its sha256, where it is from and by whom."""
+    start: dict[str, str] = {}
+    """Of a fine-tuned model: the model it started from, its checksum, data and licence, the mode, and the layer."""
 
 
 class FileDigest(Spec):

@@ -13,8 +13,19 @@ from pydantic import ValidationError
 from zoo.errors import SpecError, did_you_mean
 from zoo.specs.dataset import DatasetSpec
 from zoo.specs.explain import explain
-from zoo.specs.run import RunSpec
-from zoo.specs.settings import OF_TASK, OPEN, SPLIT_KEYS, TOP, Setting, of_document, of_mapping, of_set, parse_budget
+from zoo.specs.run import RunSpec, StartSpec
+from zoo.specs.settings import (
+    OF_TASK,
+    OPEN,
+    SPLIT_KEYS,
+    START_KEYS,
+    TOP,
+    Setting,
+    of_document,
+    of_mapping,
+    of_set,
+    parse_budget,
+)
 from zoo.specs.strict_yaml import read_yaml
 from zoo.specs.task import TaskSpec
 
@@ -28,6 +39,7 @@ def resolve(
     flags: Mapping[str, Any] | None = None,
     sets: Sequence[str] = (),
     card: Mapping[str, Any] | None = None,
+    start: StartSpec | None = None,
     data_file: str | None = None,
 ) -> RunSpec:
     """Return the run: defaults < task < card < config file < flags < ``--set``.
@@ -46,6 +58,8 @@ def resolve(
         Texts ``dotted.key=value``; the value is a YAML scalar, list or mapping.
     card
         Dotted key to value, from the model that a run starts from.
+    start
+        That model; ``start.*`` settings say what is done with it.
     data_file
         A user's own file, where the run is not on a declared data set.
 
@@ -54,14 +68,14 @@ def resolve(
     SpecError
         An unknown key or an impossible value: it names the file and line, the flag or the ``--set``.
     """
-    settings = _Settings.of_task(task, dataset, threads)
+    settings = _Settings.of_task(task, dataset, threads, start)
     settings.apply("card", of_mapping(card or {}, "the card"))
     if config is not None:
         settings.apply(f"config:{config}", of_document(read_yaml(config)))
     given = {key: value for key, value in (flags or {}).items() if value is not None}
     settings.apply("flag", of_mapping(given, ""))
     settings.apply("set", [of_set(text) for text in sets])
-    return settings.run(task, dataset, data_file)
+    return settings.run(task, dataset, data_file, start)
 
 
 def format_config(run: RunSpec) -> str:
@@ -87,6 +101,8 @@ def settings_of(run: RunSpec) -> dict[str, Any]:
     for section, spec in (("train", run.train), ("split", run.task.split), ("model", run.model)):
         found.update({f"{section}.{name}": value for name, value in spec.model_dump().items()})
     del found["split.seed"]
+    if run.start is not None:
+        found.update({f"start.{name}": getattr(run.start, name) for name in START_KEYS})
     for key in OPEN:
         found.update({f"{key}.{name}": value for name, value in found.pop(key).items()})
     return found
@@ -111,7 +127,7 @@ class _Settings:
     """The architecture that the present ``model.hparams`` are meant for."""
 
     @classmethod
-    def of_task(cls, task: TaskSpec, dataset: DatasetSpec, threads: int) -> _Settings:
+    def of_task(cls, task: TaskSpec, dataset: DatasetSpec, threads: int, start: StartSpec | None) -> _Settings:
         recipe = task.recipe
         values: dict[str, Any] = {
             **{name: RunSpec.model_fields[name].default for name in TOP if name not in ("threads", *OF_TASK)},
@@ -121,6 +137,7 @@ class _Settings:
             **{f"model.hparams.{name}": value for name, value in recipe.model.hparams.items()},
             **{f"model.featuriser.{name}": value for name, value in recipe.model.featuriser.items()},
             "model.architecture": recipe.model.architecture,
+            **({} if start is None else {f"start.{name}": getattr(start, name) for name in START_KEYS}),
             "threads": threads,
             "split_seed": task.split.seed,
             "duplicates": task.duplicates,
@@ -154,6 +171,10 @@ class _Settings:
         elif given.get("split.column", self.values["split.column"]) != self.values["split.column"]:
             self.values["split.val_column"], self.origin["split.val_column"] = None, origin
         for setting in layer:
+            if setting.key.startswith("start.") and setting.key not in self.values:
+                raise SpecError(
+                    f"{setting.where}: {setting.key} goes with `zoo finetune`, from a model."
+                )
             self.values[setting.key] = setting.value
             self.origin[setting.key] = origin
             self.where[setting.key] = setting.where
@@ -163,12 +184,16 @@ class _Settings:
             del self.values[key]
             del self.origin[key]
 
-    def run(self, task: TaskSpec, dataset: DatasetSpec, data_file: str | None) -> RunSpec:
+    def run(self, task: TaskSpec, dataset: DatasetSpec, data_file: str | None, start: StartSpec | None) -> RunSpec:
+        if start is not None and self.values["start.mode"] != "full":
+            self._one_rate()
         values = dict(self.values)
         self._check_architecture(task)
         if isinstance(values["budget_seconds"], str):
             values["budget_seconds"] = parse_budget(values["budget_seconds"])
         tree = _nested(values)
+        if start is not None:
+            tree["start"] = {**tree["start"], "model": start.model, "config_sha256": start.config_sha256}
         split, duplicates, censoring = tree.pop("split"), tree.pop("duplicates"), tree.pop("censoring")
         changed = {"split": {**split, "seed": tree["split_seed"]}, "duplicates": duplicates}
         if censoring is not None:
@@ -184,6 +209,12 @@ class _Settings:
             return RunSpec.model_validate(data)
         except ValidationError as error:
             raise SpecError("\n".join(self._problems(error, data))) from error
+
+    def _one_rate(self) -> None:
+        """Forget rates that are meant for a trained encoder's own weights, where these stay as they are."""
+        for key, value in (("train.encoder_lr_scale", 1.0), ("train.layer_decay", None)):
+            if self.origin[key] in ("default", "task", "card"):
+                self.values[key], self.origin[key] = value, "start.mode"
 
     def _check_architecture(self, task: TaskSpec) -> None:
         name = self.values["model.architecture"]

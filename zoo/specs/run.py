@@ -10,6 +10,33 @@ from zoo.specs.base import Spec
 from zoo.specs.dataset import DatasetSpec
 from zoo.specs.task import ModelChoice, TaskSpec, TrainSpec
 
+Mode = Literal["full", "head", "lora"]
+
+
+class StartSpec(Spec):
+    """The trained model that a run starts from, and what of it is trained on."""
+
+    model: str
+    """A name, or the folder of a bundle."""
+    config_sha256: str
+    """Of its ``config.json``, which holds the checksums of everything else."""
+    mode: Mode = "full"
+    """``full``: everything, the encoder at its own rates. ``lora``: adapters beside the encoder's frozen weights.
+    ``head``: the heads alone, on the frozen encoder's features, which are computed once.
+    """
+    layer: Annotated[int, Field(ge=1)] | Literal["best"] | None = None
+    """After which of the encoder's layers the heads stand; what is above it is left out. Null: the last.
+
+    ``best``, with mode head: the one whose heads score best on the validation part.
+    """
+    lora_rank: Annotated[int, Field(ge=1)] = 8
+    lora_alpha: Annotated[float, Field(gt=0)] = 16.0
+    lora_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    lora_targets: Annotated[list[str], Field(min_length=1)] | None = None
+    """Last part of the names of the linear layers that get adapters; null for the architecture's own choice."""
+    merge: bool = False
+    """With mode lora: also write the bundle with its adapters merged into the weights, which needs no peft."""
+
 
 class RunSpec(Spec):
     """A run, saved as ``run.json`` beside every artefact. ``origin`` says where each dotted key came from."""
@@ -20,6 +47,7 @@ class RunSpec(Spec):
     data_file: str | None = None
     """A user's own file, where the run is not on a declared data set."""
     model: ModelChoice
+    start: StartSpec | None = None
     train: TrainSpec
     seed: Annotated[int, Field(ge=0)] = 0
     split_seed: Annotated[int, Field(ge=0)] = 0

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from zoo.errors import InputError, SpecError, did_you_mean
+from zoo.specs.run import StartSpec
 from zoo.specs.strict_yaml import Document, parse_yaml
 from zoo.specs.task import SplitSpec, TrainSpec
 
@@ -35,15 +36,20 @@ TOP = (
 )
 # The seed of a split has one name, `split_seed`; options are open.
 SPLIT_KEYS = tuple(name for name in SplitSpec.model_fields if name not in ("seed", "options"))
+START_KEYS = tuple(name for name in StartSpec.model_fields if name not in ("model", "config_sha256"))
 CLOSED = (
     "model.architecture",
+    *(f"start.{name}" for name in START_KEYS),
     *(f"split.{name}" for name in SPLIT_KEYS),
     *(f"train.{name}" for name in TrainSpec.model_fields),
     *TOP,
 )
-_SECTIONS = ("model", "train", "split")
+_SECTIONS = ("model", "start", "train", "split")
 _FLAGS = {
     "model": "model.architecture",
+    "mode": "start.mode",
+    "layer": "start.layer",
+    "merge": "start.merge",
     "epochs": "train.epochs",
     "batch_size": "train.batch_size",
     "seed": "seed",

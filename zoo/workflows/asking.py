@@ -14,6 +14,7 @@ from zoo.specs.catalog import Catalog
 from zoo.specs.resolve import resolve
 from zoo.specs.run import RunSpec
 from zoo.workflows.owndata import own_task
+from zoo.workflows.pretrained import card_of, find_start
 from zoo.workflows.resuming import rerun
 from zoo.workflows.runfolder import stored_run
 
@@ -41,15 +42,21 @@ def new_run(
     config: Path | None,
     flags: dict[str, Any],
     sets: Sequence[str] = (),
+    model: str | Path | None = None,
+    mirror: Path | None = None,
 ) -> tuple[RunSpec, Catalog, list[str]]:
-    """Return the run that is asked for by a task or a file, and what was inferred from the file."""
+    """Return the run that is asked for by a task or a file, and what was inferred from the file.
+
+    ``model`` is that which the run starts from, if any.
+    """
     catalog = Catalog(includes)
     notes: list[str] = []
+    example = f"zoo {'train' if model is None else f'finetune {model}'} --data my.csv --target y"
     if (task is None) == (data is None):
-        raise InputError("name either a task (`zoo list tasks`) or a file: zoo train --data my.csv --target y")
+        raise InputError(f"name either a task (`zoo list tasks`) or a file: {example}")
     if data is not None:
         if not targets:
-            raise InputError("a file needs the column to predict: zoo train --data my.csv --target y")
+            raise InputError(f"a file needs the column to predict: {example}")
         spec, dataset, notes = own_task(data, targets, kind=kind, input_column=input_column, labels=labels)
     else:
         if targets or kind or input_column or labels:
@@ -58,6 +65,12 @@ def new_run(
             )
         spec = catalog.task(str(task))
         dataset = catalog.dataset(spec.dataset)
+    start, card = None, None
+    if model is not None:
+        start, made = find_start(model, includes, mirror)
+        if made.domain != spec.domain:
+            raise InputError(f"{model} is a model of {made.domain}, and {data or task} is about {spec.domain}.")
+        card = card_of(made)
     run = resolve(
         spec,
         dataset,
@@ -65,6 +78,8 @@ def new_run(
         config=config,
         flags=flags,
         sets=sets,
+        card=card,
+        start=start,
         data_file=None if data is None else str(data.resolve()),
     )
     return run, catalog, notes

@@ -4,27 +4,30 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 
 from zoo import resources
+from zoo.core.bundle import canonical_json, sha256
 from zoo.core.cache import featurise, featuriser_options
 from zoo.core.datamodule import DataSource, ZooDataModule
 from zoo.core.domain import Domain, get_domain, load_object
 from zoo.core.evaluation import make_outcome, select_labels
-from zoo.core.heads import HEAD_DEFAULTS, Network
+from zoo.core.feature_file import frozen_items
+from zoo.core.frozen import Featured, FrozenItems
+from zoo.core.heads import Network
 from zoo.core.join import join, rename
 from zoo.core.labels import check_trainable
 from zoo.core.losses import MaskedLoss
 from zoo.core.masking import Hiding
 from zoo.core.metrics import score
 from zoo.core.module import ZooModule
-from zoo.core.options import with_defaults
 from zoo.core.parts import official_parts, read_split_file
 from zoo.core.records import Records, assemble
 from zoo.core.scalers import fit_feature_scaler, fit_target_scaler, scale_features, scale_labels
@@ -36,10 +39,9 @@ from zoo.specs.catalog import Catalog
 from zoo.specs.dataset import DatasetSpec, FileSpec
 from zoo.specs.model import FeatureScalerSpec, ScalerSpec
 from zoo.specs.run import RunSpec
-from zoo.specs.target import TargetSpec
 from zoo.specs.task import TaskSpec
-
-DTYPES = {"float32": torch.float32, "float64": torch.float64}
+from zoo.workflows.network import build_network, split_hparams
+from zoo.workflows.pretrained import Start, hparams_at, open_start, take_over
 
 
 @dataclass
@@ -69,6 +71,16 @@ class Prepared:
     architecture: str
     hparams: dict[str, Any]
     head: dict[str, Any]
+    start: Start | None = None
+    encoder: nn.Module | None = None
+    """The frozen encoder, where the module trains heads on its features alone."""
+    new: list[str] = field(default_factory=list)
+    """Tensors of the encoder that the model it started from has not got."""
+
+    @property
+    def network(self) -> Network:
+        """The whole network, which predicts from inputs; its heads are the module's."""
+        return self.module.network if self.encoder is None else self.module.network.with_encoder(self.encoder)
 
     def labels(self, part: str) -> dict[str, Labels]:
         """Return a part's labels in original units."""
@@ -151,10 +163,20 @@ def prepare(run: RunSpec, *, folder: Path, mirror: Path | None = None) -> Prepar
     if architecture not in data.domain.architectures:
         raise unknown_name("architecture", architecture, data.domain.architectures)
     hparams, head = split_hparams(data.domain, architecture, run.model.hparams)
+    if run.start is not None:
+        hparams = hparams_at(load_object(data.domain.architectures[architecture]), hparams, run.start)
     n_features = 0 if features is None else features.shape[1]
     network = build_network(
         data.domain, architecture, hparams, head, targets=task.targets, n_features=n_features, seed=run.seed
     ).to(dtype)
+    start, encoder, new = None, None, []
+    if run.start is not None:
+        start = open_start(run.start, mirror)
+        new = take_over(network, start, run.start, run.seed)
+        network.to(dtype)  # adapters too
+        if not any(p.requires_grad for p in network.encoder.parameters()):
+            encoder, source.items = network.encoder, _frozen(run, data, network, hparams)
+            network = network.with_encoder(Featured(encoder.dims))  # type: ignore[arg-type]
     losses = {t.name: MaskedLoss(t) for t in task.targets}
     datamodule = ZooDataModule(
         source,
@@ -179,7 +201,43 @@ def prepare(run: RunSpec, *, folder: Path, mirror: Path | None = None) -> Prepar
         monitor_loss=not _primary_defined(task, val_labels),
         budget_seconds=run.budget_seconds,
     )
-    return Prepared(run, data, split, parts, scalers, feature_scaler, datamodule, module, architecture, hparams, head)
+    return Prepared(
+        run,
+        data,
+        split,
+        parts,
+        scalers,
+        feature_scaler,
+        datamodule,
+        module,
+        architecture,
+        hparams,
+        head,
+        start,
+        encoder,
+        new,
+    )
+
+
+def _frozen(run: RunSpec, data: Data, network: Network, hparams: Mapping[str, Any]) -> FrozenItems:
+    """Return the items with the features that a frozen encoder gives them, through the cache."""
+    if run.start is None:
+        raise ValueError("only an encoder that was trained before is frozen")
+    records, domain = data.records, data.domain
+    levels = list(dict.fromkeys(t.level for t in run.task.targets))
+    dtype = next(network.parameters()).dtype
+    what = [run.start.config_sha256, hparams, domain.featuriser, domain.featuriser_version, data.options, levels]
+    digest = sha256(canonical_json([*what, str(dtype)]))[:32]
+    ones = np.ones(len(records), np.int64)
+    return frozen_items(
+        network.encoder,
+        records.items,
+        records.inputs,
+        {lv: ones if lv == domain.item_level else np.diff(records.items.node_ptr(lv)) for lv in levels},
+        path=resources.cache_dir() / "features" / f"{domain.name}-{digest}.safetensors",
+        dtype=dtype,
+        device=torch.device("cuda" if run.device != "cpu" and torch.cuda.is_available() else "cpu"),
+    )
 
 
 def asked_labels(records: Records, hiding: Hiding | None, index: np.ndarray) -> dict[str, Labels]:
@@ -206,36 +264,6 @@ def split_of(run: RunSpec, data: Data) -> Split:
         folder=data.folder,
         column=column,
     )
-
-
-def split_hparams(domain: Domain, architecture: str, given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return every hyper-parameter of an architecture and of the head, defaults filled in; types are checked."""
-    known: dict[str, Any] = {**load_object(domain.architectures[architecture]).HPARAMS, **HEAD_DEFAULTS}
-    full = with_defaults(f"hyper-parameter of {architecture}", known, given)
-    return {k: v for k, v in full.items() if k not in HEAD_DEFAULTS}, {k: full[k] for k in HEAD_DEFAULTS}
-
-
-def build_network(
-    domain: Domain,
-    architecture: str,
-    hparams: Mapping[str, Any],
-    head: Mapping[str, Any],
-    *,
-    targets: list[TargetSpec],
-    n_features: int,
-    seed: int,
-) -> Network:
-    """Return a freshly initialised network; the initial weights depend on the seed alone."""
-    levels = list(dict.fromkeys(t.level for t in targets))
-    if n_features and domain.item_level not in levels:
-        raise InputError(
-            f"item-level features (descriptors, feature columns) need a target at level {domain.item_level!r}; "
-            f"these targets are at {', '.join(levels)}. Leave the features out."
-        )
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        encoder = load_object(domain.architectures[architecture])(levels=levels, **hparams)
-        return Network(encoder, targets, domain.item_level, n_features, head)
 
 
 def _features(data: Data, train: np.ndarray) -> tuple[np.ndarray | None, FeatureScalerSpec | None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import yaml
@@ -15,8 +16,8 @@ _LIMITS = (
 )
 
 
-def bundle_readme(spec: ModelSpec, example: dict[str, Any]) -> str:
-    """Return the README of a bundle: a Hugging Face model card with results, use, data and limits."""
+def bundle_readme(spec: ModelSpec, example: dict[str, Any], more: Sequence[str] = ()) -> str:
+    """Return the README of a bundle: a Hugging Face model card with results, use, data and limits; ``more`` are lines."""
     front = {
         "library_name": "scizoo",
         "license": "other" if spec.provenance.licence == "unknown" else spec.provenance.licence.lower(),
@@ -36,13 +37,15 @@ def bundle_readme(spec: ModelSpec, example: dict[str, Any]) -> str:
             "",
             *_results(spec),
             "",
+            *more,
+            *([""] if more else []),
             "## Use",
             "",
             "```python",
             "import zoo",
             "",
             'model = zoo.load("path/of/this/folder")',
-            f"model.predict({json.dumps(example['inputs'][spec.input_column][:2])})",
+            f"model.predict({json.dumps(_shortest(example['inputs'][spec.input_column]))})",
             "```",
             "",
             "## Training data",
@@ -55,6 +58,11 @@ def bundle_readme(spec: ModelSpec, example: dict[str, Any]) -> str:
             "",
         ]
     )
+
+
+def _shortest(inputs: list[str]) -> list[str]:
+    """Return the shortest example, for a line that can be read."""
+    return [min(inputs, key=len)]
 
 
 def _what(spec: ModelSpec) -> str:
@@ -88,7 +96,13 @@ def _cell(value: float | None) -> str:
 def _data(spec: ModelSpec) -> list[str]:
     p = spec.provenance
     sizes = ", ".join(f"{name} {n}" for name, n in p.split.sizes.items())
+    begun = p.start and [
+        f"- started from `{p.start['model']}` (config sha256 `{p.start['config_sha256']}`), which was trained on "
+        f"{p.start['dataset']} (licence {p.start['licence']}); mode {p.start['mode']}"
+        + (f", layer {p.start['layer']}" if "layer" in p.start else "")
+    ]
     return [
+        *(begun or []),
         f"- data set `{p.dataset}` (licence {p.licence}), sha256 `{p.data_sha256}`",
         f"- split {p.split.method}, seed {p.split.seed}: {sizes}; sha256 `{p.split.sha256}`",
         f"- seed {p.seed}, {p.steps} optimiser steps, weights: {p.selected}",

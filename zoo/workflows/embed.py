@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,20 +13,17 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from zoo.core.batching import batches
 from zoo.core.cache import featurise
 from zoo.core.domain import load_object
 from zoo.core.table import Table, read_table
 from zoo.core.types import Featurised
 from zoo.errors import DataError, InputError, unknown_name
-from zoo.workflows.build import DTYPES
 from zoo.workflows.embeddings import FORMATS, Embeddings, write_embeddings
 from zoo.workflows.load import find_bundle, load_bundle
 from zoo.workflows.model import Model
+from zoo.workflows.network import DTYPES
 from zoo.workflows.published import published_bundle
-
-_BUDGET = 4096
-"""Work of a batch where items know what they cost (proteins: tokens), padding included."""
-_ITEMS = 256
 
 
 def embed(
@@ -215,20 +212,6 @@ def _layout(items: Any, level: str, item_level: str) -> tuple[np.ndarray, np.nda
     if level == "pair":
         return np.diff(items.node_ptr("residue")) ** 2, None
     return np.diff(items.node_ptr(level)), items.node_source(level)
-
-
-def batches(items: Any, budget: float = _BUDGET) -> Iterator[np.ndarray]:
-    """Yield all items in batches of like cost, the dearest first, each of at most the budget with its padding."""
-    if not hasattr(items, "cost"):
-        yield from np.split(np.arange(len(items)), range(_ITEMS, len(items), _ITEMS)) if len(items) else ()
-        return
-    cost = items.cost()
-    order = np.argsort(-cost, kind="stable")
-    start = 0
-    while start < len(order):
-        count = max(1, int(budget // cost[order[start]]))
-        yield order[start : start + count]
-        start += count
 
 
 def _features(model: Model, inputs: Any, level: str, layer: int | None) -> Tensor:

@@ -31,6 +31,7 @@ from zoo.workflows.build import Prepared, versions
 from zoo.workflows.cards import bundle_readme
 from zoo.workflows.load import pick_device
 from zoo.workflows.model import Model, describe, in_input_order, prediction_columns
+from zoo.workflows.pretrained import adapter_of, provenance_of
 
 
 def finalise(
@@ -47,7 +48,7 @@ def finalise(
     ``result.json`` comes last: a run that has it is finished. Returns the scores of ``model`` and of each baseline.
     """
     task = prepared.run.task
-    model = Model(_spec(prepared, result), prepared.module.network, prepared.data.domain, pick_device("cpu"))
+    model = Model(_spec(prepared, result), prepared.network, prepared.data.domain, pick_device("cpu"))
     test = prepared.parts["test"]
     items = prepared.data.records.items.subset(test)
     pred = {t.name: to_predictions(t, prepared.scalers[t.name], raw[t.name]) for t in task.targets}
@@ -60,7 +61,7 @@ def finalise(
     provenance = model.spec.provenance.model_copy(update={"metrics": metrics})
     spec = model.spec.model_copy(update={"provenance": provenance})
     example = _example(model, [prepared.data.records.inputs[i] for i in test], prepared, test)
-    state = prepared.module.network.state_dict()
+    state = prepared.network.state_dict()
     spec = save_bundle(folder / "bundle", spec, state, example, bundle_readme(spec, example))
     fault("bundle-written")
     outcome = {
@@ -87,15 +88,17 @@ def _spec(prepared: Prepared, result: FitResult) -> ModelSpec:
     """Return what the bundle says, but for the scores."""
     run, data, split = prepared.run, prepared.data, prepared.split
     domain = data.domain
-    encoder = prepared.module.network.encoder
+    network, start = prepared.network, prepared.start
+    adapter = None if run.start is None or run.start.mode != "lora" else adapter_of(network.encoder, run.start)
     return ModelSpec(
         name=f"{run.task.name}-{prepared.architecture}",
         domain=run.task.domain,
         architecture=ArchitectureSpec(
             name=prepared.architecture,
-            version=type(encoder).VERSION,  # type: ignore[attr-defined]
+            version=type(network.encoder).VERSION,  # type: ignore[attr-defined]
             hparams=prepared.hparams,
             head=prepared.head,
+            adapter=adapter,
         ),
         dtype="float64" if run.train.precision == "64" else "float32",
         featuriser=FeaturiserSpec(name=domain.featuriser, version=domain.featuriser_version, options=data.options),
@@ -116,11 +119,12 @@ def _spec(prepared: Prepared, result: FitResult) -> ModelSpec:
             ),
             seed=run.seed,
             threads=torch.get_num_threads(),
-            parameters=sum(p.numel() for p in prepared.module.network.parameters()),
+            parameters=sum(p.numel() for p in network.parameters()),
             steps=result.steps,
             selected=result.selected,
             metrics={},
             packages=versions(domain),
+            start={} if start is None or run.start is None else provenance_of(start, run.start),
         ),
     )
 

@@ -18,8 +18,8 @@ from zoo.errors import InputError
 from zoo.specs.dataset import DatasetSpec
 from zoo.specs.target import TargetSpec
 from zoo.specs.task import SplitSpec, TaskSpec
-from zoo.workflows.build import DTYPES, build_network
 from zoo.workflows.model import Model, in_input_order
+from zoo.workflows.network import DTYPES, build_network
 from zoo.workflows.owndata import labelled_file
 
 _PART = "zoo_part"

@@ -23,7 +23,7 @@ from zoo.core.types import Featurised, Items, RowProblem
 from zoo.errors import DataError, InputError, did_you_mean, unknown_name
 from zoo.specs.model import ModelSpec
 from zoo.specs.target import TargetSpec
-from zoo.workflows.build import DTYPES
+from zoo.workflows.network import DTYPES
 
 _CHUNK = 8192
 """Rows featurised and predicted at a time, so that a file of millions needs no more memory than its table."""

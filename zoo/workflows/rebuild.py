@@ -9,8 +9,8 @@ from zoo.core.bundle import load_strict
 from zoo.core.domain import get_domain, load_object
 from zoo.errors import BundleError, unknown_name
 from zoo.specs.model import ModelSpec
-from zoo.workflows.build import DTYPES, build_network
 from zoo.workflows.model import Model
+from zoo.workflows.network import DTYPES, build_network
 
 
 def rebuild(spec: ModelSpec, state: dict[str, Tensor], where: str, device: torch.device) -> Model:
@@ -47,6 +47,7 @@ def rebuild(spec: ModelSpec, state: dict[str, Tensor], where: str, device: torch
         targets=spec.targets,
         n_features=0 if spec.features is None else len(spec.features.names),
         seed=0,
+        adapter=spec.architecture.adapter,
     ).to(DTYPES[spec.dtype])
     load_strict(network, state, f"{where}/model.safetensors")
     return Model(spec, network, domain, device)

@@ -112,6 +112,42 @@ def train(
     >>> run = zoo.train("freesolv")  # doctest: +SKIP
     >>> run.load().predict(["CCO"])  # doctest: +SKIP
     """
+    return start_run(
+        None,
+        task,
+        data=data,
+        labels=labels,
+        target=target,
+        kind=kind,
+        input_column=input_column,
+        out=out,
+        config=config,
+        settings=settings,
+        includes=includes,
+        mirror=mirror,
+        progress=progress,
+        resume=resume,
+    )
+
+
+def start_run(
+    model: str | Path | None,
+    task: str | None,
+    *,
+    data: str | Path | None,
+    labels: str | Path | None,
+    target: str | Sequence[str] | None,
+    kind: str | None,
+    input_column: str | None,
+    out: str | Path | None,
+    config: str | Path | None,
+    settings: Mapping[str, Any] | None,
+    includes: Sequence[Path],
+    mirror: Path | None,
+    progress: bool,
+    resume: bool,
+) -> Run:
+    """Carry out what :func:`train` is asked for, or with a model what :func:`zoo.finetune` is."""
     targets = [target] if isinstance(target, str) else list(target or [])
     folder = None if out is None else Path(out)
     notes: list[str] = []
@@ -134,6 +170,8 @@ def train(
             includes=includes,
             config=None if config is None else Path(config),
             flags=dict(settings or {}),
+            model=model,
+            mirror=mirror,
         )
     return execute(run, catalog, out=folder, mirror=mirror, progress=progress, notes=notes, resume=resume)
 
@@ -272,14 +310,31 @@ def _describe(prepared: Prepared, folder: Path, say: Any) -> None:
         say(f"  {line}")
     sizes = ", ".join(f"{name} {len(part)}" for name, part in prepared.parts.items())
     say(f"split: {prepared.split.method}, seed {run.split_seed}: {sizes} ({prepared.split.hash[:12]})")
-    n = sum(p.numel() for p in prepared.module.network.parameters())
+    n = sum(p.numel() for p in prepared.network.parameters())
     threads = "1 thread" if run.threads == 1 else f"{run.threads} threads"
     say(f"model: {prepared.architecture}, {n:,} parameters, seed {run.seed}; {threads}")
+    for line in _started_from(prepared):
+        say(f"  {line}")
     for line in describe_groups(make_optimizer(prepared.module.network, run.train)):
         say(f"  {line}")
     steps = prepared.datamodule.train_loader.windows
     what = prepared.datamodule.train_loader.plan.what
     say(f"{run.train.epochs} epochs of {steps} steps, {what} each{_division(run)} → {folder}")
+
+
+def _started_from(prepared: Prepared) -> list[str]:
+    """Say which model a run starts from, and what of it is trained."""
+    how = prepared.run.start
+    if how is None:
+        return []
+    layer = "" if how.layer is None else f", cut off after layer {how.layer}"
+    trained = {
+        "full": "everything is trained",
+        "lora": f"adapters of rank {how.lora_rank} and the heads are trained",
+        "head": "the heads are trained",
+    }[how.mode]
+    fresh = f"; new in the encoder, and trained: {', '.join(prepared.new)}" if prepared.new else ""
+    return [f"encoder of {how.model}{layer}; {trained}, the heads are new{fresh}"]
 
 
 def _division(run: RunSpec) -> str:
@@ -320,6 +375,8 @@ def train_command(args: argparse.Namespace) -> int:
             config=args.config,
             flags=flags_from(vars(args)),
             sets=args.set or [],
+            model=getattr(args, "start", None),
+            mirror=mirror_dir(args.mirror),
         )
     if args.print_config:
         sys.stdout.write(format_config(run))

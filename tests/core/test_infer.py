@@ -14,8 +14,8 @@ def table_of(cells):
     return Table(pd.DataFrame({"y": cells}, dtype=str), Path("t.csv"), np.arange(len(cells)) + 2, "0" * 64)
 
 
-def infer(cells):
-    return infer_kind(cells, "y", table_of(cells))
+def infer(cells, lengths=None):
+    return infer_kind(cells, "y", table_of(cells), lengths)
 
 
 @pytest.mark.parametrize(
@@ -59,6 +59,18 @@ def test_lists_are_node_labels():
     found = infer(["[1.5, null]", "", "[2, 3]"])
     assert (found.kind, found.nodes) == ("regression", True)
     assert infer(["[0, 1]", "[1, null]"]).kind == "binary"
+
+
+@pytest.mark.parametrize(
+    ("cells", "message"),
+    [
+        (["---.", "--..-"], "every label of column 'y' is missing"),
+        (["HH-H", "H-?HH"], "all 6 labels of column 'y' are 'H'"),
+    ],
+)
+def test_letters_that_are_no_target(cells, message):
+    with pytest.raises(DataError, match=message):
+        infer(cells, lengths={0: 4, 1: 5})
 
 
 @pytest.mark.parametrize(

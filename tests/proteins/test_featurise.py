@@ -26,6 +26,7 @@ def one(text, **options):
         ("MJ*-.T", {}, "MXXXXT", range(6), {"J, *, - or . made X (residues)": 4}),
         ("MJ*T", {"odd": "drop"}, "MT", [0, 3], {"J, *, - or . dropped (residues)": 2}),
         ("MKTAY", {"max_length": 3, "long": "crop"}, "MKT", range(3), {"cropped to 3 residues": 1}),
+        ("ACGT" * 9, {}, "ACGT" * 9, range(36), {"of the letters A, C, G, T, U and N alone, as DNA and RNA are": 1}),
         ("M*KTAY", {"max_length": 3, "long": "crop", "odd": "drop"}, "MKT", [0, 2, 3],
          {"J, *, - or . dropped (residues)": 1, "cropped to 3 residues": 1}),
         ("MKTAY", {"max_length": 3, "overlap": 1, "long": "window"}, "MKTAY", range(5), {"cut into windows": 1}),
@@ -45,6 +46,7 @@ def test_what_becomes_of_a_sequence(given, options, kept, source, note):
     [
         ("", {}, "empty"),
         (" \t", {}, "empty"),
+        ("nan", {}, "'nan' stands for a missing sequence"),
         ("MK1T", {}, "'1' at residue 3"),
         ("CC(=O)Nc1ccc(O)cc1", {}, r"'\(' at residue 3 is no one-letter code"),
         ("MKÅT", {}, "'Å' at residue 3"),

@@ -122,6 +122,13 @@ def test_short_peptides_are_not_linked_by_chance():
     assert len(set(linked(peptides, 0.4, 0.8).tolist())) == 399
 
 
+def test_peptides_that_are_all_too_short_for_mmseqs_are_clustered_all_the_same():
+    rng = np.random.default_rng(5)
+    peptides = ["".join(rng.choice(list(AMINO_ACIDS), n)) for n in (3, 8, 13)]
+    assert len(set(cluster(peptides, identity=0.4, coverage=0.8))) == 3
+    assert cluster([], identity=0.4, coverage=0.8) == []
+
+
 def test_edge_cases():
     assert cluster([], identity=0.5, coverage=0.8, tool="builtin") == []
     labels = cluster(["M", "MK", "X" * 50, "X" * 50], identity=0.5, coverage=0.8, tool="builtin")

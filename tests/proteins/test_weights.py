@@ -1,7 +1,6 @@
 """Files in the published format: read as fair-esm reads them, and nothing in them is run."""
 
-import argparse
-import os
+import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -10,7 +9,6 @@ import esm
 import numpy as np
 import pytest
 import torch
-from torch import nn
 
 import zoo
 from zoo.core.bundle import read_spec
@@ -22,8 +20,8 @@ from zoo.proteins.featurise import featurise
 from zoo.resources import sha256_of
 from zoo.workflows.published import published_bundle
 
-SIZES = (2, 40, 4)
-NAME = "esm2_t2_tiny"
+sys.path.insert(0, str(Path(__file__).parent))
+from published import NAME, SIZES, Payload, official, written
 
 
 @pytest.fixture(autouse=True)
@@ -31,42 +29,6 @@ def _cache(tmp_path, monkeypatch):
     monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
     for name in ("ZOO_MIRROR", "ZOO_OFFLINE"):
         monkeypatch.delenv(name, raising=False)
-
-
-def official(sizes=SIZES, **changes):
-    """Return the content of a published file with random weights, and that of its contact file."""
-    torch.manual_seed(0)
-    model = esm.model.esm2.ESM2(*sizes, esm.data.Alphabet.from_architecture("ESM-1b"))
-    with torch.no_grad():
-        for p in model.parameters():
-            if p.ndim < 2:
-                nn.init.normal_(p, std=0.3)
-    named = {}
-    for name, tensor in model.state_dict().items():
-        if not name.startswith("contact_head"):
-            prefix = "encoder." if name.startswith("lm_head") else "encoder.sentence_encoder."
-            named[prefix + name] = tensor
-    contact = {n: v for n, v in model.state_dict().items() if n.startswith("contact_head")}
-    layers, width, heads = sizes
-    arguments = argparse.Namespace(
-        **{
-            "encoder_layers": layers,
-            "encoder_embed_dim": width,
-            "encoder_attention_heads": heads,
-            "token_dropout": True,
-            "arch": "roberta_large",
-            **changes,
-        }
-    )
-    return {"cfg": {"model": arguments, "task": None}, "model": named}, {"model": contact}
-
-
-def written(folder, name=NAME, *, contact=True, content=None, **changes):
-    content, contacts = official(**changes) if content is None else (content, official()[1])
-    torch.save(content, folder / f"{name}.pt")
-    if contact:
-        torch.save(contacts, folder / f"{name}-contact-regression.pt")
-    return folder / f"{name}.pt"
 
 
 def by_fair_esm(path):
@@ -128,14 +90,6 @@ def test_the_contact_file_is_missed_only_by_those_who_ask_for_contacts(tmp_path)
         1,
         8,
     )
-
-
-class Payload:
-    def __init__(self, file):
-        self.file = file
-
-    def __reduce__(self):
-        return os.system, (f"touch {self.file}",)
 
 
 @pytest.mark.parametrize("place", ["cfg", "model", "new"])

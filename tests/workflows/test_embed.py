@@ -75,7 +75,7 @@ def test_a_file_keeps_ids_and_says_what_was_left_out(bundle, fasta, tmp_path, ca
     assert main(["embed", str(bundle), str(fasta), "-o", str(out), "--level", "residue", "--threads", "1"]) == 0
     said = capsys.readouterr()
     assert "3 inputs, 1 left out: 125 x 16 float32" in said.out
-    assert "row 1 left out: 'MK1': '1' at residue 3" in said.err
+    assert "row 1 (line 3, 'bad') left out: 'MK1': '1' at residue 3" in said.err
     with np.load(out, allow_pickle=False) as found:
         assert found["ids"].tolist() == ["long", "short", "middle"]
         assert found["rows"].tolist() == [0, 2, 3]
@@ -115,6 +115,13 @@ def test_what_is_wrong_is_said(bundle, fasta, tmp_path):
         embed(bundle, tmp_path / "twice.csv")
     with pytest.raises(DataError, match="no column 'name'"):
         embed(bundle, frame, id_column="name")
+
+
+def test_a_missing_cell_is_no_protein(bundle):
+    frame = pd.DataFrame({"sequence": ["MKTAY", None, float("nan"), "nan"]})
+    found = embed(bundle, frame)
+    assert found.ids == ["0"]
+    assert [p.row for p in found.problems] == [1, 2, 3]
 
 
 def test_contacts_need_a_contact_head(bundle):

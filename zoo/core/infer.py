@@ -55,14 +55,14 @@ def infer_kind(strings: Sequence[str], column: str, table: Table, lengths: Mappi
     """
     cells = {row: text.strip() for row, text in enumerate(strings) if not is_missing(text)}
     if not cells:
-        raise DataError(f"{table.path}: every label of column {column!r} is missing. Name a column that holds labels.")
+        raise _no_label(column, table)
     if _is_lettered(cells, lengths or {}):
-        return _letters(cells, column)
+        return _letters(cells, column, table)
     nodes = next(iter(cells.values())).startswith("[")
     values = [(row, value) for row, text in cells.items() for value in (_listed(text) if nodes else [text])]
     values = [(row, value) for row, value in values if not is_missing(value)]
     if not values:
-        raise DataError(f"{table.path}: every label of column {column!r} is missing. Name a column that holds labels.")
+        raise _no_label(column, table)
     kind, classes, reason = _kind(values, column, table)
     positive = _positive_of(classes) if kind == "binary" and classes else None
     where = "each cell is a list, one label per node; " if nodes else ""
@@ -76,9 +76,13 @@ def _is_lettered(cells: Mapping[int, str], lengths: Mapping[int, int]) -> bool:
     return len(fitting) >= _LETTERED * len(told) and len(set(fitting)) > 1
 
 
-def _letters(cells: Mapping[int, str], column: str) -> Inferred:
+def _letters(cells: Mapping[int, str], column: str, table: Table) -> Inferred:
     counts = Counter("".join(cells.values()))
     names = sorted(name for name in counts if not is_missing(name))
+    if not names:
+        raise _no_label(column, table)
+    if len(names) == 1:
+        raise _one_label(counts[names[0]], names[0], column, table)
     kind: TargetKind = "binary" if len(names) == 2 else "multiclass"
     shown = ", ".join(f"{name!r} ({counts[name]})" for name in names)
     reason = f"{column!r} is {kind}: each cell has a letter per node; {len(names)} different ones: {shown}"
@@ -91,10 +95,7 @@ def _kind(values: list[tuple[int, str]], column: str, table: Table) -> tuple[Tar
     if words and len(words) < len(values):
         raise _mixed(values, words, column, table)
     if len(distinct) == 1:
-        raise DataError(
-            f"{table.path}: all {len(values)} labels of column {column!r} are {next(iter(distinct))!r}, so nothing can "
-            f"be learnt. Name a column with different labels."
-        )
+        raise _one_label(len(values), next(iter(distinct)), column, table)
     if not words:
         return _number_kind(values)
     if len(distinct) > MOST_CLASSES:
@@ -136,6 +137,17 @@ def _listed(text: str) -> list[str]:
     except json.JSONDecodeError:
         return []
     return ["" if c is None else str(c) for c in cells] if isinstance(cells, list) else []
+
+
+def _no_label(column: str, table: Table) -> DataError:
+    return DataError(f"{table.path}: every label of column {column!r} is missing. Name a column that holds labels.")
+
+
+def _one_label(count: int, label: str, column: str, table: Table) -> DataError:
+    return DataError(
+        f"{table.path}: all {count} labels of column {column!r} are {label!r}, so nothing can be learnt. Name a column "
+        "with different labels."
+    )
 
 
 def _mixed(values: list[tuple[int, str]], words: list[tuple[int, str]], column: str, table: Table) -> DataError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -130,7 +131,7 @@ def assemble(
         n_rows=len(table),
         report=report,
     )
-    return _labelled_only(records, table)
+    return _labelled_only(records, table.origin(targets[0].source).path)
 
 
 def _members(featurised: Featurised, numbers: np.ndarray | None, apart: Sequence[str] | None) -> list[np.ndarray]:
@@ -253,7 +254,7 @@ def connected(texts: Sequence[Sequence[str]]) -> list[str]:
     return [str(g) for g in group]
 
 
-def _labelled_only(records: Records, table: Table) -> Records:
+def _labelled_only(records: Records, path: Path) -> Records:
     """Leave out the items that have no label in any target."""
     labelled = np.zeros(len(records), dtype=bool)
     for labels in records.labels.values():
@@ -265,7 +266,7 @@ def _labelled_only(records: Records, table: Table) -> Records:
     report = records.report
     if not labelled.any():
         names = ", ".join(map(repr, records.labels))
-        raise DataError(f"{table.path}: no row with a usable input has a label of {names}. Name a column with labels.")
+        raise DataError(f"{path}: no row with a usable input has a label of {names}. Name a column with labels.")
     kept = np.flatnonzero(labelled)
     torn = {row for merged in report.merged for row in merged.rows}
     for item in np.flatnonzero(~labelled):

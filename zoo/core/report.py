@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -49,15 +50,15 @@ class Report:
             ]
         return sorted(found, key=lambda event: int(event["row"]))
 
-    def summary(self) -> list[str]:
-        """Return the report as a few lines of text."""
+    def summary(self, names: Sequence[str] | None = None) -> list[str]:
+        """Return the report as a few lines of text; ``names`` are the rows' own, if they have any."""
         lines = [", ".join(f"{n} {what}" for what, n in self.counts.items() if n)]
         reasons: dict[str, list[int]] = {}
         for problem in self.dropped:
             reasons.setdefault(problem.reason, []).append(problem.row)
-        lines += [f"dropped, {reason}: {_rows_text(rows)}" for reason, rows in reasons.items()]
+        lines += [f"dropped, {reason}: {_rows_text(rows, names)}" for reason, rows in reasons.items()]
         if self.masked:
-            lines.append(f"censored labels masked: {_rows_text([p.row for p in self.masked])}")
+            lines.append(f"censored labels masked: {_rows_text([p.row for p in self.masked], names)}")
         lines += self._merged_lines()
         lines += [f"{what}: {n}" for what, n in self.notes.items() if n]
         return lines
@@ -74,7 +75,7 @@ class Report:
         return lines
 
 
-def _rows_text(rows: list[int]) -> str:
-    shown = ", ".join(map(str, rows[:_TOLD]))
+def _rows_text(rows: list[int], names: Sequence[str] | None) -> str:
+    shown = ", ".join(str(row) if names is None else f"{row} {names[row]!r}" for row in rows[:_TOLD])
     more = f" and {len(rows) - _TOLD} more" if len(rows) > _TOLD else ""
     return f"{len(rows)} ({'row' if len(rows) == 1 else 'rows'} {shown}{more})"

@@ -75,10 +75,15 @@ class Table:
             There is no such column; the columns there are, are listed.
         """
         if name not in self.frame.columns:
+            remedy = (
+                "The first line of the file must name its columns."
+                if self.names is None
+                else f"A record's header may hold it as {name}=VALUE; labels in another file go with --labels FILE."
+            )
             raise DataError(
                 f"{self.path}: no column {name!r}.{did_you_mean(name, self.columns)}\n"
                 f"  columns: {', '.join(map(repr, self.columns))}\n"
-                f"  The first line of the file must name its columns."
+                f"  {remedy}"
             )
         cells: list[str] = self.frame[name].tolist()
         return cells
@@ -235,7 +240,7 @@ def _check_header(path: Path, header: list[str], line: int) -> None:
     if numbers:
         raise DataError(
             f"{path}, line {line}: the first line holds the number {numbers[0]!r}, so it seems to be data. "
-            f"Put a line of column names above it, for example: smiles,y"
+            f"Put a line of column names above it."
         )
     doubled = sorted({name for name in header if header.count(name) > 1})
     if doubled:

@@ -29,6 +29,10 @@ unknown residue), ``drop`` or ``error``."""
 _CHOICES = {"long": ("error", "crop", "window"), "odd": ("X", "drop", "error")}
 _ODD = frozenset(b"J*-.")
 _UNKNOWN = RESIDUES.index("X") + FIRST_RESIDUE
+_MISSING = frozenset({"nan", "NaN", "none", "None", "null"})
+"""What other programs write for a missing cell, and would be residues."""
+_NUCLEOTIDES = frozenset("ACGTUN")
+_SURELY_LONG = 30
 _SHOWN = 60
 
 
@@ -108,6 +112,8 @@ def _read(text: str, options: Mapping[str, Any], notes: Counter[str]) -> _Sequen
     upper = letters.upper()
     if not upper:
         raise _SequenceError("the sequence is empty")
+    if text.strip() in _MISSING:
+        raise _SequenceError(f"{text.strip()!r} stands for a missing sequence; in upper case it would be residues")
     if not letters.isascii():
         at = next(i for i, letter in enumerate(letters) if not letter.isascii())
         raise _foreign(letters[at], at)
@@ -124,6 +130,9 @@ def _read(text: str, options: Mapping[str, Any], notes: Counter[str]) -> _Sequen
         raise _SequenceError("nothing of the sequence is a residue")
     cut = _cut(len(source), options)
     notes["lower case made upper case"] += letters != upper
+    notes["of the letters A, C, G, T, U and N alone, as DNA and RNA are"] += len(
+        upper
+    ) >= _SURELY_LONG and _NUCLEOTIDES.issuperset(upper)
     notes["white space inside left out"] += letters != text.strip()
     notes[f"J, *, - or . {'made X' if options['odd'] == 'X' else 'dropped'} (residues)"] += len(wrong)
     notes[f"cropped to {options['max_length']} residues"] += cut < len(source)
@@ -157,8 +166,8 @@ def _cut(length: int, options: Mapping[str, Any]) -> int:
         return length
     if options["long"] == "error":
         raise _SequenceError(
-            f"the sequence has {length:,} residues, and {longest:,} are allowed. Cut it with --set "
-            "model.featuriser.long=crop, or see all of it in windows with --set model.featuriser.long=window"
+            f"the sequence has {length:,} residues, and {longest:,} are allowed. Cut it, or train with --set "
+            "model.featuriser.long=crop (the first ones are seen) or =window (all are, in windows)"
         )
     return longest
 

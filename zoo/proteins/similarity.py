@@ -21,6 +21,8 @@ from zoo.proteins.alignment import linked
 MMSEQS = "mmseqs"
 TOOLS = ("auto", "mmseqs", "builtin")
 _INSTALL = "Install it (Debian: apt install mmseqs2; conda: bioconda::mmseqs2), or choose another split."
+SHORTEST_MMSEQS = 14
+"""Residues that one sequence at least must have for MMseqs2."""
 LEAST_BUILTIN = 0.4
 """The identity below which the built-in search would miss too many pairs."""
 
@@ -35,7 +37,7 @@ def cluster(sequences: Sequence[str], *, identity: float, coverage: float, tool:
     identity, coverage
         Shares from which on two sequences belong together.
     tool
-        ``mmseqs``, ``builtin``, or ``auto``: MMseqs2 where it is installed.
+        ``mmseqs``, ``builtin``, or ``auto``: MMseqs2 where it is installed, unless all sequences are too short for it.
 
     Raises
     ------
@@ -50,7 +52,7 @@ def cluster(sequences: Sequence[str], *, identity: float, coverage: float, tool:
     if tool not in TOOLS:
         raise unknown_name("split option tool", tool, TOOLS)
     installed = shutil.which(MMSEQS) is not None
-    if tool == "mmseqs" or (tool == "auto" and installed):
+    if tool == "mmseqs" or (tool == "auto" and installed and max(map(len, sequences), default=0) >= SHORTEST_MMSEQS):
         if not installed:
             raise InputError(f"split option tool=mmseqs: there is no program {MMSEQS} on the PATH. {_INSTALL}")
         return _by_mmseqs(sequences, identity, coverage)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,10 +21,14 @@ from zoo.core.table import Table, read_table
 from zoo.core.types import Featurised
 from zoo.errors import DataError, InputError, unknown_name
 from zoo.workflows.embeddings import FORMATS, Embeddings, write_embeddings
+from zoo.workflows.foreign import warn_of_foreign
 from zoo.workflows.load import find_bundle, load_bundle
-from zoo.workflows.model import Model
+from zoo.workflows.model import Model, is_null, log_notes
 from zoo.workflows.network import DTYPES
 from zoo.workflows.published import published_bundle
+
+_log = logging.getLogger("zoo")
+_TOLD = 5
 
 
 def embed(
@@ -88,9 +93,16 @@ def embed(
     column = (
         loaded.input_column(list(frame.columns), input_column) if len(frame.columns) > 1 or table else frame.columns[0]
     )
-    found = featurise(loaded.domain, [str(v) for v in frame[column]], loaded.spec.featuriser.options, cache=False)
+    raw = ["" if is_null(v) else str(v) for v in frame[column]]
+    found = featurise(loaded.domain, raw, loaded.spec.featuriser.options, cache=False)
+    if table is not None:
+        warn_of_foreign(table.path, raw, loaded.domain)
+        log_notes(found.notes)
     if found.problems and on_invalid == "error":
         raise _refusal(table, found)
+    for problem in found.problems[:_TOLD]:
+        where = f"row {problem.row}" if table is None else table.where(problem.row)
+        _log.info("%s left out: %r: %s", where, problem.value, problem.reason)
     names = _names(frame, id_column, table)
     embeddings = _embed(loaded, found, wanted, layer, np.dtype(dtype))
     embeddings.ids = [names[i] for i in found.position]
@@ -242,8 +254,6 @@ def embed_command(args: argparse.Namespace) -> int:
         mirror=args.mirror,
     )
     if not args.quiet:
-        for problem in found.problems[:5]:
-            sys.stderr.write(f"row {problem.row} left out: {problem.value!r}: {problem.reason}\n")
         left = f", {len(found.problems)} left out" if found.problems else ""
         shape = " x ".join(str(n) for n in found.values.shape)
         sys.stdout.write(f"{len(found.ids)} inputs{left}: {shape} {args.dtype} → {args.out}\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,6 +27,7 @@ from zoo.workflows.model import Model
 from zoo.workflows.owndata import check_own_file, labelled_file, metric_specs
 from zoo.workflows.runfolder import run_beside
 
+_log = logging.getLogger("zoo")
 _BATCH = 256
 
 
@@ -120,6 +122,8 @@ def _scores(
 def _own(model: Model, path: Path, input_column: str | None, labels: Path | None) -> tuple[Data, np.ndarray]:
     task, dataset = labelled_file(path, model.spec, model.domain, input_column, labels)
     data = load_data(task, dataset, model.spec.featuriser.options, folder=path.parent, mirror=None)
+    for line in data.records.report.summary(data.table.names):
+        _log.info("%s", line)
     return data, np.arange(len(data.records))
 
 

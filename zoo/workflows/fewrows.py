@@ -22,7 +22,7 @@ FEWEST = 24
 """Rows that are taken where all are long."""
 LETTERS = 4800
 """Letters of all inputs together, about: what a network has to do grows with them."""
-LONGEST = 250
+LONGEST = 160
 """Letters of the longest input, if one is as short."""
 FILE = "rows.csv"
 _OF_CLASS = 6
@@ -69,7 +69,7 @@ def _short(lengths: np.ndarray) -> np.ndarray:
     """Return the rows in order but for the longest ones, so that as many as are taken hold few letters."""
     shortest = np.argsort(lengths, kind="stable")
     mean = np.cumsum(lengths[shortest]) / np.arange(1, len(lengths) + 1)
-    rows: np.ndarray = np.sort(shortest[: max(ROWS, int((mean <= LETTERS / ROWS).sum()))])
+    rows: np.ndarray = np.sort(shortest[: max(2 * FEWEST, int((mean <= LETTERS / ROWS).sum()))])
     return rows
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import logging
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +25,10 @@ from zoo.core.types import Featurised, Items, RowProblem
 from zoo.errors import DataError, InputError, did_you_mean, unknown_name
 from zoo.specs.model import ModelSpec
 from zoo.specs.target import TargetSpec
+from zoo.workflows.foreign import warn_of_foreign
 from zoo.workflows.network import DTYPES
 
+_log = logging.getLogger("zoo")
 _CHUNK = 8192
 """Rows featurised and predicted at a time, so that a file of millions needs no more memory than its table."""
 
@@ -88,17 +92,21 @@ class Model:
             self.input_column(list(frame.columns), input_column) if not isinstance(inputs, list) else frame.columns[0]
         )
         new = [c for t in self.spec.targets for c in prediction_columns(t)] + ["error"]
-        if "error" in frame.columns and all(_is_null(v) or v == "" for v in frame["error"]):
+        if "error" in frame.columns and all(is_null(v) or v == "" for v in frame["error"]):
             frame = frame.drop(columns="error")  # of an earlier prediction, and it says nothing
         taken = [c for c in new if c in frame.columns]
         if taken:
             where = "the input" if table is None else str(table.path)
             raise InputError(f"{where} has a column {taken[0]!r} already; rename it, for the prediction is named so.")
-        raw = ["" if _is_null(v) else str(v) for v in frame[column]]
+        raw = ["" if is_null(v) else str(v) for v in frame[column]]
+        notes: Counter[str] = Counter()
         pieces = [
-            self._predict_chunk(raw[i : i + _CHUNK], frame.iloc[i : i + _CHUNK], i, batch_size)
+            self._predict_chunk(raw[i : i + _CHUNK], frame.iloc[i : i + _CHUNK], i, batch_size, notes)
             for i in range(0, len(raw), _CHUNK)
         ]
+        if table is not None:
+            warn_of_foreign(table.path, raw, self.domain)
+            log_notes(notes)
         problems = [p for _, found in pieces for p in found]
         if problems and on_invalid == "error":
             raise _refusal(table, problems)
@@ -121,7 +129,7 @@ class Model:
                 )
             table = read_table(Path(inputs))
             return table, table.frame
-        if not all(isinstance(v, str) or _is_null(v) for v in inputs):
+        if not all(isinstance(v, str) or is_null(v) for v in inputs):
             raise InputError("inputs must be a list of strings, a DataFrame, or the path of a file.")
         return None, pd.DataFrame({self.spec.input_column: list(inputs)}, dtype=object)
 
@@ -134,14 +142,16 @@ class Model:
         if given is None and len(alike) == 1:
             return alike[0]
         raise DataError(
-            f"no column {wanted!r} in the input.{did_you_mean(wanted, columns)} It has: {', '.join(columns)}. "
-            "Name the column with --input COL (input_column= in Python)."
+            f"no column {wanted!r} in the input.{did_you_mean(wanted, columns)} It has: {', '.join(columns)}. The "
+            f"model reads {self.domain.name}; name the column of their {self.domain.input_kind} with --input COL "
+            "(input_column= in Python)."
         )
 
     def _predict_chunk(
-        self, raw: list[str], frame: pd.DataFrame, offset: int, batch_size: int
+        self, raw: list[str], frame: pd.DataFrame, offset: int, batch_size: int, notes: Counter[str]
     ) -> tuple[dict[str, list[Any]], list[RowProblem]]:
         found = featurise(self.domain, raw, self.spec.featuriser.options, cache=False)
+        notes.update(found.notes)
         features, bad = self._features(found, frame)
         predictions = self.predict_items(found.items, features, batch_size)
         errors = [""] * len(raw)
@@ -204,6 +214,12 @@ class Model:
         return columns
 
 
+def log_notes(notes: Mapping[str, int]) -> None:
+    """Say what was changed in how many inputs."""
+    for what, count in notes.items():
+        _log.info("%s: %d", what, count)
+
+
 def prediction_columns(target: TargetSpec) -> list[str]:
     """Return the names of a target's columns in a prediction file."""
     if target.kind == "binary" or target.objective == "masked":
@@ -256,5 +272,6 @@ def _refusal(table: Table | None, problems: list[RowProblem]) -> DataError:
     return DataError(f"{len(problems)} rows cannot be predicted: {shown}. Use on_invalid='null' or 'skip'.")
 
 
-def _is_null(value: Any) -> bool:
+def is_null(value: Any) -> bool:
+    """Whether a cell of a DataFrame is missing."""
     return value is None or (isinstance(value, float) and np.isnan(value)) or value is pd.NA

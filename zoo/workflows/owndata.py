@@ -14,15 +14,14 @@ from zoo.core.infer import infer_kind
 from zoo.core.join import join, rename
 from zoo.core.metrics import METRICS
 from zoo.core.table import Table, read_table
-from zoo.errors import DataError, InputError, did_you_mean
+from zoo.errors import DataError, InputError
 from zoo.specs.dataset import ColumnSpec, DatasetSpec, FileSpec, Role
 from zoo.specs.model import ModelSpec
 from zoo.specs.run import RunSpec
 from zoo.specs.target import TargetSpec
 from zoo.specs.task import MetricSpec, Recipe, SplitSpec, TaskSpec
+from zoo.workflows.foreign import LOOKED_AT, domain_of, foreign, warn_of_foreign
 
-_LOOKED_AT = 50
-"""Inputs that are read to tell which domain they are of."""
 _METRICS: dict[str, list[str]] = {
     "regression": ["rmse", "mae", "r2", "spearman"],
     "binary": ["roc_auc", "average_precision", "accuracy", "mcc"],
@@ -60,6 +59,14 @@ def own_task(
         raise InputError(f"--target {doubled[0]} is given twice. Name each column to predict once.")
     domain, column = find_input(table, input_column)
     notes = [f"input: column {column!r} ({domain.input_kind})"]
+    strange = foreign(table.column(column), domain)
+    if strange is not None and strange.certain:
+        raise DataError(
+            f"{table.path}: column {column!r}: {strange.text}. Name the column after what it holds, or have it told by "
+            f"the inputs: --input {column}."
+        )
+    if strange is not None:
+        notes.append(f"note: {strange.text}. If so, add --input {column}.")
     specs = []
     lengths = _node_counts(table, column, domain)
     for name in targets:
@@ -100,7 +107,7 @@ def find_input(table: Table, given: str | None) -> tuple[Domain, str]:
     """Return the domain and the column of the inputs: the given one, or the only one named after its kind."""
     domains = [get_domain(name) for name in DOMAINS]
     if given is not None:
-        return _domain_of(table.column(given), domains), given
+        return domain_of(table.column(given)), given
     for domain in domains:
         alike = [c for c in table.columns if domain.input_kind in c.casefold()]
         exact = [c for c in alike if c.casefold() == domain.input_kind]
@@ -115,15 +122,9 @@ def find_input(table: Table, given: str | None) -> tuple[Domain, str]:
     )
 
 
-def _domain_of(cells: list[str], domains: list[Domain]) -> Domain:
-    """Return the domain that can read most of the first inputs; the first of those that read as many."""
-    some = [text for text in cells if text.strip()][:_LOOKED_AT]
-    return max(domains, key=lambda d: len(featurise(d, some, {}, cache=False).position))
-
-
 def _node_counts(table: Table, column: str, domain: Domain) -> dict[int, int]:
     """Return the number of nodes of the first rows' inputs, of those that can be read."""
-    some = table.column(column)[:_LOOKED_AT]
+    some = table.column(column)[:LOOKED_AT]
     found = featurise(domain, some, {}, cache=False)
     counts = found.items.n_source(domain.node_levels[0]) if domain.node_levels and len(found.position) else []
     return {int(row): int(count) for row, count in zip(found.position, counts, strict=False)}
@@ -132,10 +133,6 @@ def _node_counts(table: Table, column: str, domain: Domain) -> dict[int, int]:
 def _target(
     table: Table, name: str, kind: str | None, domain: Domain, lengths: dict[int, int]
 ) -> tuple[TargetSpec, str]:
-    if name not in table.columns:
-        raise DataError(
-            f"{table.path}: no column {name!r}.{did_you_mean(name, table.columns)} It has: {', '.join(table.columns)}."
-        )
     found = infer_kind(table.column(name), name, table.origin(name), lengths)
     level = domain.node_levels[0] if found.nodes else domain.item_level
     chosen: Any = kind or found.kind
@@ -198,8 +195,10 @@ def labelled_file(
     column = input_column or (spec.input_column if spec.input_column in table.columns else None)
     if column is None:
         column = find_input(table, None)[1]
+    warn_of_foreign(path, table.column(column), domain)
     for target in spec.targets:
-        table.column(target.source)
+        if target.objective != "masked":
+            table.column(target.source)
     dataset = _dataset(table, column, domain, spec.targets, files)
     extra = spec.features.names[spec.features.n_from_featuriser :] if spec.features else []
     columns = [

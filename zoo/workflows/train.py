@@ -306,7 +306,7 @@ def _describe(prepared: Prepared, folder: Path, say: Any) -> None:
     run, records = prepared.run, prepared.data.records
     what = f"{len(records)} {prepared.data.domain.item_level}s"
     say(f"{run.task.name}: {records.n_rows} rows of {run.dataset.name} → {what}")
-    for line in records.report.summary():
+    for line in records.report.summary(prepared.data.table.names):
         say(f"  {line}")
     sizes = ", ".join(f"{name} {len(part)}" for name, part in prepared.parts.items())
     say(f"split: {prepared.split.method}, seed {run.split_seed}: {sizes} ({prepared.split.hash[:12]})")

@@ -73,7 +73,9 @@ def frozen_items(
         new = new[np.sort(np.unique(keys[new], axis=0, return_index=True)[1])] if len(new) else new
         found = old
         if len(new) or old is None:
-            found = _extended(old, keys, new, sizes, encoder, items, path=path, dtype=dtype, device=device)
+            found = _extended(
+                old, encoder, items, keys=keys, new=new, sizes=sizes, path=path, dtype=dtype, device=device
+            )
             place |= {keys[item].tobytes(): len(place) + i for i, item in enumerate(new.tolist())}
     position = np.asarray([place[key.tobytes()] for key in keys], dtype=np.int64)
     return FrozenItems(
@@ -90,12 +92,12 @@ def _key(text: str) -> bytes:
 
 def _extended(
     old: Arrays | None,
-    keys: np.ndarray,
-    new: np.ndarray,
-    sizes: Mapping[str, np.ndarray],
     encoder: nn.Module,
     items: Any,
     *,
+    keys: np.ndarray,
+    new: np.ndarray,
+    sizes: Mapping[str, np.ndarray],
     path: Path,
     dtype: torch.dtype,
     device: torch.device,

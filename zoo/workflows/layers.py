@@ -17,7 +17,8 @@ def with_best_layer(
 ) -> tuple[RunSpec, list[tuple[int, float]]]:
     """Return the run with the layer whose heads score best on the validation part, and every layer's score.
 
-    A run that does not ask for that is returned as it is, with no scores. Heads are trained on each layer's features as the run says; of equal layers the lower one wins, which costs less.
+    A run that does not ask for that is returned as it is, with no scores. Heads are trained on each layer's features as
+    the run says; of equal layers the lower one wins, which costs less.
 
     Raises
     ------

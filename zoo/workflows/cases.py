@@ -36,6 +36,7 @@ from zoo.workflows.finalise import finalise
 from zoo.workflows.load import check_example, find_bundle, load_bundle
 from zoo.workflows.madeup import labelled_examples
 from zoo.workflows.owndata import own_file_lost
+from zoo.workflows.pretrained import merged_state
 from zoo.workflows.runfolder import run_beside
 
 _ITEMS = 8
@@ -132,7 +133,8 @@ def _as_trained(run: RunSpec, spec: ModelSpec) -> RunSpec:
     )
     train = run.train.model_copy(update={"precision": "64" if spec.dtype == "float64" else "32"})
     task = run.task.model_copy(update={"targets": spec.targets})
-    return run.model_copy(update={"task": task, "model": model, "train": train, "threads": _THREADS})
+    # The bundle's own weights are put in: what they once started from is not needed.
+    return run.model_copy(update={"task": task, "model": model, "train": train, "threads": _THREADS, "start": None})
 
 
 @dataclass(frozen=True)
@@ -254,7 +256,7 @@ def _take_over(prepared: Prepared, bundle: Path) -> None:
     """Put a bundle's weights and scalers in place of those of a fresh run."""
     spec, module = read_spec(bundle), prepared.module
     own = module.network.state_dict()
-    weights = read_weights(bundle)
+    weights = merged_state(spec, read_weights(bundle))
     module.network.load_state_dict({n: w.to(own[n].dtype) if n in own else w for n, w in weights.items()})
     source, records = prepared.datamodule.source, prepared.data.records
     prepared.scalers = module.scalers = spec.scalers

@@ -16,7 +16,7 @@ from zoo.specs.catalog import Catalog
 from zoo.specs.target import TargetSpec
 from zoo.workflows import cases
 from zoo.workflows.cases import case_of
-from zoo.workflows.fewrows import ROWS, choose
+from zoo.workflows.fewrows import FEWEST, LETTERS, LONGEST, ROWS, choose
 
 SMALL = {"model.hparams.width": 32, "model.hparams.head_width": 32}
 ONE_PROCESS = [1, 2, 3, 4, 5, 6, 7, 8]
@@ -26,17 +26,31 @@ def failures(rungs):
     return {r.rung: r.reason for r in rungs if r.status == "fail"}
 
 
-@pytest.mark.parametrize("model", ["dmpnn", "gine", "attentivefp"])
-@pytest.mark.parametrize("task", ["freesolv", "freesolv-crippen", "bbb", "bbb-class"])
+PROTEINS = ["amp", "pdb-ss3", "protein-mlm"]
+ARCHITECTURES = [
+    *((t, m) for t in ("freesolv", "freesolv-crippen", "bbb", "bbb-class") for m in ("dmpnn", "gine", "attentivefp")),
+    *((t, "esm2") for t in PROTEINS),
+]
+
+
+def small(model):
+    return (
+        {"model.hparams.layers": 1, "model.hparams.width": 24, "model.hparams.heads": 2} if model == "esm2" else SMALL
+    )
+
+
+@pytest.mark.parametrize(("task", "model"), ARCHITECTURES)
 def test_every_architecture_passes_on_every_kind_of_task(task, model):
-    found = zoo.verify(task, model=model, settings=SMALL, rungs=ONE_PROCESS)
+    found = zoo.verify(task, model=model, settings=small(model), rungs=ONE_PROCESS)
     assert failures(found) == {}
-    assert [r.status for r in found] == ["pass"] * 8
-    assert all(r.error <= r.tolerance for r in found)
+    # How nodes stand in a protein means something: it has no other way to be written.
+    assert [r.rung for r in found if r.status == "skip"] == ([5] if model == "esm2" else [])
+    assert all(r.error <= r.tolerance for r in found if r.status == "pass")
 
 
-def test_two_ranks_agree_on_a_task():
-    (rung,) = zoo.verify("bbb", settings=SMALL, rungs=[9])
+@pytest.mark.parametrize(("task", "model"), [("bbb", "dmpnn"), *((t, "esm2") for t in PROTEINS)])
+def test_two_ranks_agree_on_a_task(task, model):
+    (rung,) = zoo.verify(task, settings=small(model), rungs=[9])
     assert (rung.status, rung.reason) == ("pass", "")
     assert 0 < rung.error <= 1e-10
 
@@ -135,6 +149,27 @@ def test_what_cannot_be_verified_is_refused(freesolv):
         zoo.verify("freesolv", rungs=[12])
     with pytest.raises(InputError, match=r"'dmpn' is not one that the task 'freesolv' allows\. Did you mean 'dmpnn'"):
         zoo.verify("freesolv", model="dmpn")
+
+
+def test_what_a_deep_network_repeats_is_verified_on_two_layers_unless_a_number_is_asked_for():
+    with case_of("amp") as case:
+        assert case.name.startswith("amp (esm2, 2 of 4 layers) on ")
+        assert len(case.build()[0].network.encoder.layers) == 2
+    with case_of("amp", settings={"model.hparams.layers": 3}) as case:
+        assert case.name.startswith("amp (esm2) on ")
+        assert len(case.build()[0].network.encoder.layers) == 3
+
+
+def test_of_long_inputs_fewer_and_the_shorter_ones_are_taken(tmp_path):
+    rng = np.random.default_rng(0)
+    task, dataset = Catalog([]).task("gb1-two-vs-rest"), Catalog([]).dataset("gb1")
+    for lengths in (rng.integers(30, 1600, 500), np.full(500, 700)):
+        lines = [f"{'M' * n},1.0" for n in lengths]
+        (tmp_path / "t.csv").write_text("\n".join(["sequence,fitness", *lines]) + "\n")
+        chosen = lengths[choose(read_table(tmp_path / "t.csv"), task, dataset)]
+        assert FEWEST <= len(chosen) <= ROWS + 1
+        assert len(chosen) <= FEWEST + 1 or chosen.sum() <= 1.3 * LETTERS
+        assert chosen.max() == max([n for n in lengths if n <= LONGEST], default=700)
 
 
 def test_rare_classes_and_the_longest_input_are_among_the_rows(tmp_path):

@@ -16,12 +16,12 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "core"))
 from oracle_case import CASES, check, run
 from toy import toy
 
-from zoo.core.evaluation import make_outcome, raw_outputs, select_labels, to_predictions
+from zoo.core.evaluation import make_outcome, raw_outputs, to_predictions
 from zoo.core.fit import finish, fit, make_trainer
 from zoo.core.metrics import score
 from zoo.core.ranks import long_barrier, rank, ranks
 from zoo.core.resume import SaveEvery, read_checkpoint
-from zoo.workflows.build import prepare
+from zoo.workflows.build import asked_labels, prepare
 from zoo.workflows.runfolder import stored_run
 
 RANK, WORLD = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
@@ -78,17 +78,14 @@ def evaluate_saved(payload):
     """Score the model that a run saved on its training part (uneven), spread over the ranks."""
     folder = Path(payload["folder"])
     run = stored_run(folder)
-    prepared = prepare(run, folder=Path(run.data_file).parent)
+    prepared = prepare(run, folder=Path(payload["data"]))
     finish(prepared.module, read_checkpoint(folder / "last.ckpt"))
     for rows in payload["rows"]:
         index = prepared.parts[payload["part"]][:rows]
         raw = raw_outputs(prepared.module.network, prepared.datamodule.loader(index), torch.device("cpu"))
+        labels = asked_labels(prepared.data.records, prepared.datamodule.source.hiding, index)
         outcomes = [
-            make_outcome(
-                t,
-                to_predictions(t, prepared.scalers[t.name], raw[t.name]),
-                select_labels(prepared.data.records.labels[t.name], index),
-            )
+            make_outcome(t, to_predictions(t, prepared.scalers[t.name], raw[t.name]), labels[t.name])
             for t in run.task.targets
         ]
         scores = {m.name: score(m.name, outcomes).model_dump() for m in run.task.metrics}

@@ -118,7 +118,7 @@ class Forked:
 
     def __init__(self, words, log, env=None, largest_file=None):
         context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(["killing", "zoo.workflows.train", "zoo.molecules.domain"])
+        context.set_forkserver_preload(["killing", "zoo.workflows.train", "zoo.molecules.domain", "zoo.proteins.esm2"])
         self.log = log
         self.process = context.Process(target=_run, args=(list(map(str, words)), str(log), env or {}, largest_file))
         self.process.start()

@@ -34,11 +34,12 @@ AT_THE_END = [
 EARLY = ("--epochs", "40", "--set", "train.lr=0.05", "--set", "train.patience=2", "--set", "save_every_steps=5")
 
 
-def test_killed_while_it_trains(runs, truth, tmp_path):
+def test_killed_while_it_trains(runs, whole, tmp_path):
+    kind, truth = whole
     for place, step in WHILE_IT_TRAINS:
-        runs.go(runs.words(tmp_path / "r", "--resume"), fault=place, code=-9)
+        runs.go(runs.words(tmp_path / "r", "--resume", kind=kind), fault=place, code=-9)
         assert step_of(tmp_path / "r") == step, place
-    runs.go(runs.words(tmp_path / "r", "--resume"))
+    runs.go(runs.words(tmp_path / "r", "--resume", kind=kind))
     assert different(truth, tmp_path / "r") == []
 
 

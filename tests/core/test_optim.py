@@ -10,10 +10,17 @@ from zoo.core.heads import Network
 from zoo.core.optim import describe_groups, make_optimizer, parameter_groups
 from zoo.errors import InputError
 from zoo.molecules.domain import DOMAIN
+from zoo.proteins.alphabet import TOKENS
+from zoo.proteins.domain import DOMAIN as PROTEINS
 from zoo.specs.target import TargetSpec
 from zoo.specs.task import TrainSpec
 
-LEVELS = [["molecule"], ["atom"], ["bond"], ["molecule", "atom", "bond"]]
+ENCODERS = [
+    *((name, own) for name in DOMAIN.architectures for own in ("molecule", "atom", "bond", "molecule+atom+bond")),
+    *(("esm2", own) for own in ("sequence", "residue", "token", "sequence+residue")),
+]
+MASKED = TargetSpec(name="token", level="token", kind="multiclass", objective="masked", classes=list(TOKENS))
+ESM2 = {"layers": 2, "width": 16, "heads": 2, "pooling": "attention"}
 SPLITTING = [{}, {"encoder_lr_scale": 0.1}, {"optimizer": "muon"}, {"optimizer": "muon", "encoder_lr_scale": 0.1}]
 
 
@@ -74,11 +81,14 @@ def rates(module, **train):
 
 
 def architecture(name, levels):
-    module, _, cls = DOMAIN.architectures[name].partition(":")
-    encoder = getattr(importlib.import_module(module), cls)(levels=levels)
-    targets = [TargetSpec(name=level, level=level, kind="regression", unit="m") for level in levels]
+    module, _, cls = {**DOMAIN.architectures, **PROTEINS.architectures}[name].partition(":")
+    encoder = getattr(importlib.import_module(module), cls)(levels=levels, **(ESM2 if name == "esm2" else {}))
+    targets = [
+        TargetSpec(name=level, level=level, kind="regression", unit="m") if level != "token" else MASKED
+        for level in levels
+    ]
     head = {"head_width": 16, "head_layers": 2, "head_dropout": 0.0}
-    return Network(encoder, targets, "molecule", 3, head)
+    return Network(encoder, targets, "sequence" if name == "esm2" else "molecule", 3, head)
 
 
 def test_groups_follow_module_meaning():
@@ -93,10 +103,9 @@ def test_a_group_without_members_is_left_out():
 
 
 @pytest.mark.parametrize("train", SPLITTING, ids=str)
-@pytest.mark.parametrize("levels", LEVELS, ids="+".join)
-@pytest.mark.parametrize("name", DOMAIN.architectures)
+@pytest.mark.parametrize(("name", "levels"), ENCODERS)
 def test_every_trainable_parameter_is_in_exactly_one_group(name, levels, train):
-    network = architecture(name, levels)
+    network = architecture(name, levels.split("+"))
     next(network.encoder.parameters()).requires_grad_(requires_grad=False)
     wanted = {n: p for n, p in network.named_parameters() if p.requires_grad}
     groups = parameter_groups(network, TrainSpec(**train))
@@ -107,7 +116,7 @@ def test_every_trainable_parameter_is_in_exactly_one_group(name, levels, train):
     assert sorted(map(id, held)) == sorted(map(id, wanted.values()))
     for group in groups:
         for n, p in group.members:
-            table = any(part in n for part in ("_in.", "_self.", "bonds."))
+            table = any(part in n for part in ("_in.", "_self.", "bonds.", "embed_tokens."))
             assert group.name.endswith("no_decay") == (p.ndim < 2 or table)
             assert group.weight_decay == (0.0 if group.name.endswith("no_decay") else 0.01)
 

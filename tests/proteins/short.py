@@ -16,7 +16,16 @@ TARGETS = {
         {"name": "y", "level": "sequence", "kind": "regression"},
         {"name": "c", "level": "sequence", "kind": "binary", "classes": ["no", "yes"]},
     ],
-    "residue": [{"name": "ss", "level": "residue", "kind": "multiclass", "classes": ["H", "E", "C"]}],
+    "residue": [
+        {
+            "name": "ss",
+            "column": "states",
+            "mask_column": "resolved",
+            "level": "residue",
+            "kind": "multiclass",
+            "classes": ["H", "E", "C"],
+        },
+    ],
     "token": [
         {"name": "t", "level": "token", "kind": "multiclass", "objective": "masked", "classes": list(TOKENS)},
     ],
@@ -28,8 +37,11 @@ METRICS = {
 }
 
 
-def write_tasks(root):
-    """Write the tasks ``short-sequence``, ``short-residue`` and ``short-token`` to a folder for ``--include``."""
+def write_tasks(root, unresolved="HEC"):
+    """Write the tasks ``short-sequence``, ``short-residue`` and ``short-token`` to a folder for ``--include``.
+
+    The state of a residue that is not resolved is any of the letters ``unresolved``; nobody may look at it.
+    """
     folder = root / "datasets" / "short"
     folder.mkdir(parents=True)
     (root / "tasks" / "proteins").mkdir(parents=True)
@@ -43,6 +55,8 @@ def write_tasks(root):
             "y": [f"{text.count('L') / len(text):.3f}" if rng.random() < 0.8 else "" for text in texts],
             "c": ["yes" if "W" in text else "no" for text in texts],
             "ss": [json.dumps(own) for own in labels],
+            "states": ["".join(label or rng.choice(list(unresolved)) for label in own) for own in labels],
+            "resolved": ["".join("01"[label is not None] for label in own) for own in labels],
         }
     )
     path = folder / "short.csv"
@@ -52,6 +66,8 @@ def write_tasks(root):
         "y": ("target", "number"),
         "c": ("target", "category"),
         "ss": ("target", "list"),
+        "states": ("target", "text"),
+        "resolved": ("ignore", "text"),
     }
     columns = [{"name": name, "role": role, "kind": kind} for name, (role, kind) in kinds.items()]
     file = {"name": path.name, "sha256": sha256_of(path), "bytes": path.stat().st_size, "rows": N}

@@ -14,6 +14,8 @@ from zoo.proteins.alphabet import AMINO_ACIDS
 sys.path.insert(0, str(Path(__file__).parent))
 from short import SMALL, write_tasks
 
+QUICK = {"baseline": False, "threads": 1}
+
 
 @pytest.fixture(scope="module")
 def include(tmp_path_factory):
@@ -83,6 +85,16 @@ def test_labels_shifted_by_one_residue_are_noticed(include, tmp_path):
         scores[name] = sum(p == t for p, t in known) / len(known)
     assert scores["right"] > 0.97
     assert scores["shifted"] < 0.7
+
+
+def test_states_of_unresolved_residues_change_no_bit(tmp_path):
+    runs = []
+    for name, letters in (("one", "HEC"), ("other", "E")):
+        include = write_tasks(tmp_path / name, unresolved=letters)
+        runs.append(zoo.train("short-residue", settings=QUICK, includes=[include], out=tmp_path / f"run-{name}"))
+    files = [(run.folder / name).read_bytes() for run in runs for name in ("bundle/model.safetensors", "metrics.csv")]
+    assert files[:2] == files[2:]
+    assert runs[0].metrics["model"] == runs[1].metrics["model"]
 
 
 def test_labels_one_residue_short_name_the_row(include, tmp_path):

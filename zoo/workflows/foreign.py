@@ -14,9 +14,11 @@ _log = logging.getLogger("zoo")
 LOOKED_AT = 50
 """Inputs that are read to tell which domain they are of."""
 
+_MOST = 0.9
+
 
 class Foreign(NamedTuple):
-    """What inputs look like, in words, and whether the domain that was expected reads fewer of them."""
+    """What inputs look like, in words, and whether the domain that was expected cannot read most of them."""
 
     text: str
     certain: bool
@@ -31,18 +33,20 @@ def domain_of(inputs: Sequence[str]) -> Domain:
 def foreign(inputs: Sequence[str], domain: Domain) -> Foreign | None:
     """Return how inputs look like those of another domain, or None if they do not.
 
-    Short SMILES without signs can be read as proteins too (``CCO``), and hardly a protein as SMILES: where two domains
-    read as many, the inputs look like those of the first.
+    Short SMILES without signs can be read as proteins too (``CCO``), and hardly a protein as SMILES: where the first of
+    two domains reads all inputs, they look like its own.
     """
-    some, other = _first(inputs), domain_of(inputs)
+    some, other, names = _first(inputs), domain_of(inputs), list(DOMAINS)
     own, others = _read(domain, some), _read(other, some)
-    if other is domain or not others:
+    certain = 2 * own <= len(some) and others >= _MOST * len(some)
+    earlier = names.index(other.name) < names.index(domain.name) and others == len(some)
+    if other is domain or not some or not (certain or earlier):
         return None
     text = (
         f"the inputs look like {other.name}: of the first {len(some)}, {others} can be read as {other.input_kind} and "
         f"{own} as {domain.input_kind} ({domain.name})"
     )
-    return Foreign(text, own < others)
+    return Foreign(text, certain)
 
 
 def warn_of_foreign(path: Path, inputs: Sequence[str], domain: Domain) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -111,3 +112,45 @@ def test_the_checker_allows_the_right_arrows(tmp_path, place, code):
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(code)
     assert wrong_arrows(tmp_path / "zoo") == []
+
+
+OF_DOMAINS = re.compile(r"protein|residue|amino|peptide|molecul|smiles|rdkit|atom(?!ic)|bond|\besm", re.IGNORECASE)
+
+
+def words_of_domains(tree: ast.AST) -> list[tuple[int, str]]:
+    """Every name and text in code, docstrings left out, that speaks of one domain, with its line."""
+    documented = {
+        id(node.body[i].value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
+        for i in range(len(node.body))
+        if isinstance(node.body[i], ast.Expr)
+    }
+    found = []
+    for node in ast.walk(tree):
+        text = None
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documented:
+            text = node.value
+        elif isinstance(node, ast.Name | ast.arg | ast.Attribute | ast.FunctionDef | ast.ClassDef | ast.keyword):
+            text = getattr(node, "id", None) or getattr(node, "arg", None) or getattr(node, "attr", None)
+            text = text or getattr(node, "name", None)
+        if text is not None and OF_DOMAINS.search(text):
+            found.append((node.lineno, text))
+    return found
+
+
+def test_the_core_names_no_domain_but_in_its_table():
+    found = {}
+    for path in sorted((PACKAGE / "core").rglob("*.py")):
+        words = words_of_domains(ast.parse(path.read_text(encoding="utf-8")))
+        if words:
+            found[path.name] = {text for _, text in words}
+    table = {name for domain in ("molecules", "proteins") for name in (domain, f"zoo.{domain}.domain:DOMAIN")}
+    assert found == {"domain.py": table}
+
+
+def test_words_of_domains_are_seen():
+    code = (
+        'def f(residues):\n    """Of atoms."""\n    return residues.n_atoms + len("smiles") + atomic + f"{x} bonds"\n'
+    )
+    assert {text for _, text in words_of_domains(ast.parse(code))} == {"residues", "n_atoms", "smiles", " bonds"}

@@ -21,7 +21,6 @@ from zoo.errors import DataError, unknown_name
 from zoo.specs.dataset import DatasetSpec
 from zoo.specs.target import TargetSpec
 
-NODE_LEVELS = frozenset({"atom", "bond", "residue"})
 UNLABELLED = "no label in any target"
 CONFLICT = "no label left: it differs from that of a duplicate"
 
@@ -162,7 +161,7 @@ def _labels(
             labels[target.name] = Labels(classes, allowed, ptr=items.node_ptr(target.level))
             continue
         strings = table.column(target.source)
-        if target.level not in NODE_LEVELS:
+        if not target.of_nodes:
             parsed = parse_labels(strings, target, table.origin(target.source))
             labels[target.name], merged = merge_labels(parsed, rows, target, duplicates=duplicates, table=table)
             report.masked += parsed.problems

@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 from zoo.specs.base import Spec
 
 Level = Literal["molecule", "atom", "bond", "sequence", "residue", "token", "pair", "image", "voxel", "structure"]
+_OF_NODES = frozenset({"atom", "bond", "residue"})
 TargetKind = Literal["regression", "binary", "multiclass", "vector", "tensor"]
 LossName = Literal["mse", "mae", "huber", "bce", "cross_entropy"]
 DEFAULT_LOSS: dict[str, LossName] = {
@@ -94,6 +95,11 @@ class TargetSpec(Spec):
     def loss_name(self) -> LossName:
         """The loss, spelled out."""
         return self.loss or DEFAULT_LOSS[self.kind]
+
+    @property
+    def of_nodes(self) -> bool:
+        """Whether a cell of the column holds a label for every node of the row's input."""
+        return self.level in _OF_NODES
 
     @property
     def scaling(self) -> str:

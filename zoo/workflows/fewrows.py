@@ -8,7 +8,6 @@ import numpy as np
 
 from zoo.core.files import csv_text
 from zoo.core.labels import parse_labels
-from zoo.core.records import NODE_LEVELS
 from zoo.core.table import Table
 from zoo.resources import sha256_of
 from zoo.specs.dataset import DatasetSpec, FileSpec
@@ -55,7 +54,7 @@ def choose(table: Table, task: TaskSpec, dataset: DatasetSpec) -> list[int]:
     order = np.random.default_rng(0).permutation(_short(lengths))
     chosen = set(order[: _count(lengths[order])].tolist())
     for target in task.targets:
-        if target.kind not in ("binary", "multiclass") or target.level in NODE_LEVELS or target.objective == "masked":
+        if target.kind not in ("binary", "multiclass") or target.of_nodes or target.objective == "masked":
             continue
         parsed = parse_labels(table.column(target.source), target, table)
         values, mask = parsed.values.reshape(-1)[order], parsed.mask.reshape(-1)[order]

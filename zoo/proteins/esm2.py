@@ -18,7 +18,7 @@ from torch.utils.checkpoint import checkpoint
 from zoo.core.options import with_defaults
 from zoo.errors import InputError, unknown_name
 from zoo.proteins.alphabet import MASK, PAD, TOKENS
-from zoo.proteins.attention import Surroundings, TransformerLayer, rotary_tables
+from zoo.proteins.attention import MapsLayer, Surroundings, TransformerLayer, rotary_tables
 from zoo.proteins.esm2_heads import ContactHead, LanguageHead
 from zoo.proteins.pooling import MeanPooling, make_pooling
 from zoo.proteins.tokens import Tokens
@@ -89,8 +89,11 @@ class ESM2(nn.Module):
         self.embed_tokens = nn.Embedding(len(TOKENS), width, padding_idx=PAD)
         nn.init.normal_(self.embed_tokens.weight, std=0.02)
         nn.init.zeros_(self.embed_tokens.weight[PAD])
-        self.layers = nn.ModuleList(TransformerLayer(width, heads) for _ in range(n))
-        self.emb_layer_norm_after = nn.LayerNorm(width, elementwise_affine=bool(hp["final_norm"]))
+        self.maps_only = set(levels) == {"pair"}
+        kinds = [TransformerLayer] * (n - 1) + [MapsLayer if self.maps_only else TransformerLayer]
+        self.layers = nn.ModuleList(kind(width, heads) for kind in kinds)
+        if not self.maps_only:
+            self.emb_layer_norm_after = nn.LayerNorm(width, elementwise_affine=bool(hp["final_norm"]))
         if "token" in levels:
             self.lm_head = LanguageHead(width, len(TOKENS))
         if "pair" in levels:
@@ -134,9 +137,13 @@ class ESM2(nn.Module):
         ``(sum of n_i^2, 1)``, each protein's matrix row by row.
         """
         last = len(self.layers)
-        found = self.run(tokens, layers=[last], maps="pair" in self.levels)
-        residues = tokens.to_residues(found.states[last])
+        found = self.run(tokens, layers=[] if self.maps_only else [last], maps="pair" in self.levels)
         outputs: dict[str, Tensor] = {}
+        if "pair" in self.levels:
+            outputs["pair"] = torch.cat([m.reshape(-1, 1) for m in self.contact_logits(tokens, found)])
+        if self.maps_only:
+            return outputs
+        residues = tokens.to_residues(found.states[last])
         if "residue" in self.levels:
             outputs["residue"] = residues
         if "sequence" in self.levels:
@@ -145,8 +152,6 @@ class ESM2(nn.Module):
         if "token" in self.levels:
             asked = residues if tokens.hidden is None else residues.index_select(0, tokens.hidden)
             outputs["token"] = self.lm_head(asked, self.embed_tokens.weight)
-        if "pair" in self.levels:
-            outputs["pair"] = torch.cat([m.reshape(-1, 1) for m in self.contact_logits(tokens, found)])
         return outputs
 
     def embed(self, tokens: Tokens, level: str, layer: int | None = None) -> Tensor:
@@ -166,6 +171,11 @@ class ESM2(nn.Module):
             logits = self.contact_logits(tokens, self.run(tokens, maps=True))
             return torch.cat([own.reshape(-1, 1) for own in logits]).sigmoid()
         number = len(self.layers) if layer is None else layer
+        if self.maps_only and number == len(self.layers):
+            raise InputError(
+                f"this model was trained for contacts alone, and of its last layer it has nothing but attention. Use "
+                f"--layer {number - 1}, or --level pair."
+            )
         state = self.run(tokens, layers=[number], until=number).states[number]
         residues = tokens.to_residues(state)
         if level == "residue":
@@ -215,7 +225,10 @@ class ESM2(nn.Module):
         return x.masked_fill(~is_token.unsqueeze(-1), 0.0)
 
     def contact_logits(self, tokens: Tokens, found: Pass) -> list[Tensor]:
-        """Return each protein's ``(n_i, n_i)`` logits of contacts, from a pass that kept its maps."""
+        """Return each protein's ``(n_i, n_i)`` logits of contacts, from a pass that kept its maps.
+
+        A batch without a protein has one row, and with it one matrix of no residue.
+        """
         if tokens.windowed:
             raise InputError(
                 "contacts need a whole protein in one row, and this one is cut into windows. Raise "
@@ -229,7 +242,7 @@ class ESM2(nn.Module):
         between = (inside.unsqueeze(1) & inside.unsqueeze(2))[:, None]
         maps = torch.where(between, found.maps.flatten(1, 2)[..., 1:-1, 1:-1], 0.0)
         logits: Tensor = self.contact_head(maps.to(self.contact_head.regression.weight.dtype))
-        return [logits[i, : sizes[i], : sizes[i]] for i in range(tokens.n_proteins)]
+        return [logits[i, :n, :n] for i, n in enumerate(sizes)]
 
 
 def _check(levels: Sequence[str], hp: dict[str, Any]) -> None:

@@ -8,11 +8,11 @@ import numpy as np
 
 from zoo.core.files import csv_text
 from zoo.core.labels import parse_labels
-from zoo.core.records import NODE_LEVELS
 from zoo.core.table import Table
 from zoo.resources import sha256_of
 from zoo.specs.dataset import DatasetSpec, FileSpec
 from zoo.specs.run import RunSpec
+from zoo.specs.target import NODE_LEVELS
 from zoo.specs.task import SplitSpec, TaskSpec
 from zoo.workflows.build import read_dataset
 

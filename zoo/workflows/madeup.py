@@ -21,6 +21,7 @@ from zoo.specs.task import SplitSpec, TaskSpec
 from zoo.workflows.model import Model, in_input_order
 from zoo.workflows.network import DTYPES, build_network
 from zoo.workflows.owndata import labelled_file
+from zoo.workflows.pairs import listed, pick_pairs
 
 _PART = "zoo_part"
 _LEAST = 3
@@ -79,6 +80,8 @@ def _teacher(model: Model, items: Any) -> dict[str, np.ndarray]:
 def _labels(model: Model, target: TargetSpec, items: Any, raw: np.ndarray) -> list[str]:
     """Return a target's labels as cells of a table, from raw outputs ``(n, k)``."""
     first = raw[:, 0].astype(np.float64)
+    if target.level == "pair":
+        return listed(pick_pairs(items, model.domain.paired, target, first > np.median(first)))
     if target.kind in ("binary", "multiclass"):
         names = target.class_names
         # Nodes by the rank of their output, so that like ones are alike; items in turn, so that each class occurs.

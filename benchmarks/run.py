@@ -59,7 +59,11 @@ def measure(series: Series, *, again: bool) -> None:
         settings = {"seed": seed, "split_seed": seed, "baseline": series.baselines, **series.settings}
         try:
             started = time.monotonic()
-            run = zoo.train(series.task, settings=settings, out=work / "run", mirror=mirror_dir())
+            where = {"settings": settings, "out": work / "run", "mirror": mirror_dir()}
+            if series.start is None:
+                run = zoo.train(series.task, **where)
+            else:
+                run = zoo.finetune(series.start, series.task, **where)
             add_run(RESULTS, run.folder, series.label)
             shown = {n: round(s[task.primary.name].value or float("nan"), 4) for n, s in run.metrics.items()}
             print(f"{series.task} {label} seed {seed}: {shown} ({time.monotonic() - started:.0f} s)", flush=True)

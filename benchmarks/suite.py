@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Series:
-    """Runs of one variant on one task: seed ``s`` goes with split seed ``s``."""
+    """Runs of one variant on one task: seed ``s`` goes with split seed ``s``; ``start`` is a model to go on from."""
 
     task: str
     seeds: tuple[int, ...]
@@ -16,6 +16,7 @@ class Series:
     settings: dict[str, Any] = field(default_factory=dict)
     baselines: bool = True
     chemprop: bool = False
+    start: str | None = None
 
 
 FIVE = (0, 1, 2, 3, 4)
@@ -30,4 +31,18 @@ SUITE = [
     Series("bbb", FIVE),
     Series("clintox", FIVE),
     Series("sider", FIVE),
+    Series(
+        "secondary-structure",
+        (0,),
+        "esm2-mini",
+        start="esm2-mini",
+        settings={
+            "train.epochs": 6,
+            "train.encoder_lr_scale": 0.5,
+            "train.layer_decay": 1.0,
+            "model.hparams.head_dropout": 0.1,
+            "devices": 2,
+            "threads": 1,
+        },
+    ),
 ]

@@ -13,6 +13,7 @@ __version__ = "0.1.0"
 _PUBLIC = {
     "train": "zoo.workflows.train",
     "finetune": "zoo.workflows.finetune",
+    "merge": "zoo.workflows.merge",
     "evaluate": "zoo.workflows.evaluate",
     "predict": "zoo.workflows.predict",
     "embed": "zoo.workflows.embed",

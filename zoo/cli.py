@@ -183,6 +183,9 @@ def _evaluate_arguments(parser: argparse.ArgumentParser) -> None:
     on = parser.add_mutually_exclusive_group()
     on.add_argument("--task", metavar="TASK", help="score on this task; default: the one it was trained on")
     on.add_argument("--data", type=Path, metavar="FILE", help="score on this labelled file")
+    parser.add_argument(
+        "--labels", type=Path, metavar="FILE", help="with --data: labels in another file of its folder, joined by id"
+    )
     parts = ("train", "val", "calibration", "test")
     parser.add_argument("--input", metavar="COL", help="with --data: column of the inputs; default: as in training")
     parser.add_argument("--part", choices=parts, help="part of the split; default: test")

@@ -30,7 +30,8 @@ def test_every_row_names_a_task_a_metric_of_it_and_a_known_model():
         assert row["metric"] in {m.name for m in task.metrics}, row
         assert row["metric"] in METRICS
         domain = get_domain(task.domain)
-        known = [f"{domain.name}:{b}" for b in domain.baselines]
+        known = [f"{domain.name}:{b}" for b in (*domain.baselines, *domain.node_baselines)]
+        known += CATALOG.names("model")
         base = re.split(r"[+ ]", row["model"])[0]
         assert row["model"] in known or base in domain.architectures or row["model"].startswith("chemprop-"), row
         assert int(row["rows"]) > 0

@@ -4,7 +4,9 @@
 """
 
 import shutil
+from pathlib import Path
 
+import pytest
 import torch
 from killing import different, step_of
 
@@ -48,6 +50,22 @@ def test_killed_after_early_stopping_and_while_it_finishes(runs, tmp_path):
         runs.go(runs.words(tmp_path / "r", *EARLY, "--resume"), fault=place, code=-9)
         assert step_of(tmp_path / "r") == (end if step == "end" else step), place
     runs.go(["train", "--resume", "--out", tmp_path / "r"])
+    assert different(tmp_path / "truth", tmp_path / "r") == []
+
+
+@pytest.mark.parametrize("mode", ["head", "lora"])
+def test_killed_while_it_is_fine_tuned(runs, tmp_path, mode):
+    rows = Path("datasets/amp/amp.csv").read_text().splitlines()
+    (tmp_path / "own.csv").write_text("\n".join([rows[0], *rows[1::80]]) + "\n")
+    words = [
+        *("finetune", "esm2-mini", "--data", tmp_path / "own.csv", "--target", "activity", "--mode", mode),
+        *("--split", "random", "--epochs", "2", "--batch-size", "8", "--threads", "1", "--no-baseline"),
+        *("--set", "save_every_steps=3"),
+    ]
+    runs.go([*words, "--out", tmp_path / "truth"])
+    for place in ("before-step:5", "half-written/last.ckpt:1", "bundle-written:1"):
+        runs.go([*words, "--resume", "--out", tmp_path / "r"], fault=place, code=-9)
+    runs.go([*words, "--resume", "--out", tmp_path / "r"])
     assert different(tmp_path / "truth", tmp_path / "r") == []
 
 

@@ -10,6 +10,7 @@ import pytest
 import zoo
 from zoo.cli import main
 from zoo.errors import DataError, InputError, SpecError, StoppedError
+from zoo.workflows.model import prediction_columns
 
 SMILES = ["CCO", "CCN", "CCC", "c1ccccc1", "CC(=O)O", "CCCl", "OCCO", "c1ccncc1", "CCOCC", "CC#N", "C1CCCCC1", "CCS"]
 
@@ -50,18 +51,20 @@ def test_metrics_in_the_result_are_those_of_the_predictions_file(freesolv):
     assert (data["smiles"].to_numpy()[frame["row"]] == frame["smiles"]).all()
 
 
-def test_the_same_seed_gives_the_same_bits(freesolv, quick, tmp_path):
-    again = zoo.train("freesolv", settings=quick, out=tmp_path / "again")
+def test_the_same_seed_gives_the_same_bits(trained, tmp_path):
+    run, again = trained.run, trained.again(tmp_path / "again")
     for name in ("bundle/model.safetensors", "predictions.csv", "metrics.csv"):
-        assert (again.folder / name).read_bytes() == (freesolv.folder / name).read_bytes(), name
-    other = zoo.train("freesolv", settings={**quick, "seed": 1}, out=tmp_path / "other")
-    assert (other.bundle / "model.safetensors").read_bytes() != (freesolv.bundle / "model.safetensors").read_bytes()
+        assert (again.folder / name).read_bytes() == (run.folder / name).read_bytes(), name
+    other = trained.again(tmp_path / "other", seed=1)
+    assert (other.bundle / "model.safetensors").read_bytes() != (run.bundle / "model.safetensors").read_bytes()
 
 
-def test_evaluate_gives_the_scores_of_the_run(freesolv):
-    assert zoo.evaluate(freesolv.folder)["rmse"].value == pytest.approx(
-        freesolv.metrics["model"]["rmse"].value, rel=1e-6
-    )
+def test_evaluate_gives_the_scores_of_the_run(trained):
+    found, want = zoo.evaluate(trained.run.folder, includes=trained.includes), trained.run.metrics["model"]
+    assert found.keys() == want.keys()
+    for name, score in found.items():
+        assert score.value == pytest.approx(want[name].value, rel=1e-6)
+        assert (score.rows, score.targets_scored) == (want[name].rows, want[name].targets_scored)
 
 
 def test_evaluate_on_a_labelled_file(freesolv, tmp_path):
@@ -151,16 +154,29 @@ def test_predict_writes_rows_in_order_whatever_is_in_them(freesolv, tmp_path, ca
     assert [r["name"] for r in csv.DictReader((tmp_path / "y.csv").open())] == ["ethanol", "ion"]
 
 
-def test_a_prediction_does_not_depend_on_its_company(freesolv):
-    model = freesolv.load()
-    frame = pd.read_csv("datasets/freesolv/freesolv.csv")
-    together = model.predict(frame["smiles"].tolist())["hydration_free_energy_pred"].astype(float).to_numpy()
-    scale = model.spec.scalers["hydration_free_energy"].scale
-    for i in (0, 17, 300, 641):
-        alone = model.predict([frame["smiles"][i]], batch_size=1)["hydration_free_energy_pred"][0]
-        assert abs(alone - together[i]) / scale < 1e-5
-    odd = model.predict(frame["smiles"].tolist(), batch_size=37)["hydration_free_energy_pred"].astype(float)
-    np.testing.assert_allclose(odd / scale, together / scale, rtol=1e-5, atol=1e-5)
+def test_a_prediction_does_not_depend_on_its_company(trained):
+    model, inputs = trained.run.load(), trained.inputs
+    together = numbers(model, inputs)
+    longest = max(inputs, key=len)
+    for i in (0, 17, len(inputs) - 1):
+        for company in ([inputs[i]], [inputs[i], longest]):
+            np.testing.assert_allclose(numbers(model, company)[0], together[i], rtol=1e-5, atol=1e-5)
+    for one, other in zip(numbers(model, inputs, batch_size=37), together, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
+
+
+def numbers(model, inputs, **options):
+    """Return per input every predicted number, in standardised units."""
+    frame = model.predict(inputs, **options)
+    rows = [[] for _ in inputs]
+    for target in model.spec.targets:
+        scale = getattr(model.spec.scalers[target.name], "scale", 1.0)
+        for name in prediction_columns(target):
+            if name.endswith("_pred") and target.kind != "regression":
+                continue
+            for row, cell in zip(rows, frame[name], strict=True):
+                row.extend(np.asarray(json.loads(cell) if isinstance(cell, str) else [cell], float) / scale)
+    return rows
 
 
 BAD = {

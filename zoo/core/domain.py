@@ -117,8 +117,10 @@ class Domain:
     architectures
         ``name -> "module:Class"``. ``Class(levels=[...], **hparams)`` is an ``nn.Module`` whose ``forward(inputs)``
         returns ``{level: (n_nodes_or_items, dims[level])}``; ``Class.VERSION``, ``Class.HPARAMS`` (name -> default)
-        and the instance attribute ``dims`` are required. Levels in ``Class.answers``, if it has that, need no head. A
-        method ``embed(inputs, level, layer)`` gives the features of any level after any of ``len(encoder.layers)``.
+        and the instance attribute ``dims`` are required. Levels in ``Class.answers``, if it has that, need no head. Of
+        hyper-parameters that only repeat a part, ``Class.ENOUGH`` (name -> number) says how many are enough to verify
+        it. A method ``embed(inputs, level, layer)`` gives the features of any level after any of
+        ``len(encoder.layers)``.
     baselines, splitters
         ``name -> "module:function"``; see :class:`Baseline` and :class:`Splitter`.
     """

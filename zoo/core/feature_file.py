@@ -13,7 +13,7 @@ import json
 import logging
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -61,20 +61,22 @@ def frozen_items(
     """
     keys = np.frombuffer(b"".join(_key(text) for text in inputs), np.uint8).reshape(-1, _KEY_BYTES)
     with contextlib.ExitStack() as held:
+        target: Path | None = path
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             held.enter_context(locked(path.with_name(path.name + ".lock")))
         except OSError:
-            path = Path(os.devnull)  # a cache that may not be written
-        old = _read(path, sizes)
-        place = {key.tobytes(): i for i, key in enumerate(old["keys"])} if old else {}
+            target = None  # a cache that may not be written
+        found = _read(path, sizes)
+        place = {key.tobytes(): i for i, key in enumerate(found["keys"])} if found else {}
         new = np.asarray([i for i, key in enumerate(keys) if key.tobytes() not in place], dtype=np.int64)
         # Once each: two items may share a text and differ in what stands beside it.
         new = new[np.sort(np.unique(keys[new], axis=0, return_index=True)[1])] if len(new) else new
-        found = old
-        if len(new) or old is None:
-            found = _extended(old, keys, new, sizes, encoder, items, path=path, dtype=dtype, device=device)
-            place |= {keys[item].tobytes(): len(place) + i for i, item in enumerate(new.tolist())}
+        place |= {keys[item].tobytes(): len(place) + i for i, item in enumerate(new.tolist())}
+        if len(new) or found is None:
+            found = _extended(
+                found, encoder, items, keys=keys, new=new, sizes=sizes, path=target, dtype=dtype, device=device
+            )
     position = np.asarray([place[key.tobytes()] for key in keys], dtype=np.int64)
     return FrozenItems(
         items,
@@ -90,13 +92,13 @@ def _key(text: str) -> bytes:
 
 def _extended(
     old: Arrays | None,
-    keys: np.ndarray,
-    new: np.ndarray,
-    sizes: Mapping[str, np.ndarray],
     encoder: nn.Module,
     items: Any,
     *,
-    path: Path,
+    keys: np.ndarray,
+    new: np.ndarray,
+    sizes: Mapping[str, np.ndarray],
+    path: Path | None,
     dtype: torch.dtype,
     device: torch.device,
 ) -> Arrays:
@@ -158,17 +160,18 @@ def _compute(
 
 
 @contextlib.contextmanager
-def _writing(path: Path, shapes: Mapping[str, tuple[str, tuple[int, ...]]]) -> Any:
+def _writing(path: Path | None, shapes: Mapping[str, tuple[str, tuple[int, ...]]]) -> Iterator[Arrays]:
     """Yield arrays to fill, which are a file's when all went well; in memory where the disk refuses."""
+    if path is None:
+        yield _in_memory(shapes)
+        return
     temporary = path.with_name(f".{path.name}.tmp")
-    arrays: Arrays = {}
     try:
-        _allocate(temporary, shapes, arrays)
+        arrays = _allocate(temporary, shapes)
     except OSError as error:
-        if path != Path(os.devnull):
-            _log.info("%s: features are kept in memory (%s)", path, error.strerror or error)
-        temporary.unlink(missing_ok=True) if path != Path(os.devnull) else None
-        yield {**{name: np.empty(shape, kind) for name, (kind, shape) in shapes.items()}}
+        temporary.unlink(missing_ok=True)
+        _log.info("%s: features are kept in memory (%s)", path, error.strerror or error)
+        yield _in_memory(shapes)
         return
     try:
         yield arrays
@@ -180,7 +183,11 @@ def _writing(path: Path, shapes: Mapping[str, tuple[str, tuple[int, ...]]]) -> A
         temporary.unlink(missing_ok=True)
 
 
-def _allocate(path: Path, shapes: Mapping[str, tuple[str, tuple[int, ...]]], arrays: Arrays) -> None:
+def _in_memory(shapes: Mapping[str, tuple[str, tuple[int, ...]]]) -> Arrays:
+    return {name: np.empty(shape, kind) for name, (kind, shape) in shapes.items()}
+
+
+def _allocate(path: Path, shapes: Mapping[str, tuple[str, tuple[int, ...]]]) -> Arrays:
     """Make a safetensors file of the right size and map its tensors; the disk's space is taken at once."""
     header, end = {}, 0
     for name, (kind, shape) in shapes.items():
@@ -196,7 +203,7 @@ def _allocate(path: Path, shapes: Mapping[str, tuple[str, tuple[int, ...]]], arr
             os.posix_fallocate(handle.fileno(), 8 + len(text), end)
         else:
             handle.truncate(8 + len(text) + end)
-    arrays |= _mapped(path, "r+")
+    return _mapped(path, "r+")
 
 
 def _mapped(path: Path, mode: Any) -> Arrays:

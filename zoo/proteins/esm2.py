@@ -72,6 +72,7 @@ class ESM2(nn.Module):
         "token_dropout": True,
         "checkpointing": False,
     }
+    ENOUGH: ClassVar[dict[str, int]] = {"layers": 2}
     ADAPTED: ClassVar[tuple[str, ...]] = ("q_proj", "k_proj", "v_proj", "out_proj", "fc1", "fc2")
     """The layers that get low-rank adapters where nobody names others."""
     answers: ClassVar[frozenset[str]] = frozenset({"token", "pair"})

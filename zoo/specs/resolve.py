@@ -172,9 +172,7 @@ class _Settings:
             self.values["split.val_column"], self.origin["split.val_column"] = None, origin
         for setting in layer:
             if setting.key.startswith("start.") and setting.key not in self.values:
-                raise SpecError(
-                    f"{setting.where}: {setting.key} goes with `zoo finetune`, from a model."
-                )
+                raise SpecError(f"{setting.where}: {setting.key} goes with `zoo finetune`, from a model.")
             self.values[setting.key] = setting.value
             self.origin[setting.key] = origin
             self.where[setting.key] = setting.where

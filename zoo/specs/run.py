@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from zoo.specs.base import Spec
 from zoo.specs.dataset import DatasetSpec
 from zoo.specs.task import ModelChoice, TaskSpec, TrainSpec
 
 Mode = Literal["full", "head", "lora"]
+_CHOSEN = "validation"
 
 
 class StartSpec(Spec):
@@ -37,6 +38,14 @@ class StartSpec(Spec):
     merge: bool = False
     """With mode lora: also write the bundle with its adapters merged into the weights, which needs no peft."""
 
+    @model_validator(mode="after")
+    def _check(self) -> StartSpec:
+        if self.layer == "best" and self.mode != "head":
+            raise ValueError("layer 'best' goes with mode head; with other modes name the layer")
+        if self.merge and self.mode != "lora":
+            raise ValueError(f"merge goes with mode lora; with mode {self.mode} there are no adapters to merge")
+        return self
+
 
 class RunSpec(Spec):
     """A run, saved as ``run.json`` beside every artefact. ``origin`` says where each dotted key came from."""
@@ -62,3 +71,16 @@ class RunSpec(Spec):
     on_invalid: Literal["error", "skip"] = "skip"
     baseline: bool = True
     origin: dict[str, str] = {}
+
+    def with_layer(self, layer: int) -> RunSpec:
+        """Return the run with a layer of the model it starts from that was chosen on validation."""
+        if self.start is None:
+            raise ValueError("only a run that starts from a model has a layer to choose")
+        start = self.start.model_copy(update={"layer": layer})
+        return self.model_copy(update={"start": start, "origin": {**self.origin, "start.layer": _CHOSEN}})
+
+    @property
+    def layer_was_chosen(self) -> int | None:
+        """The layer that :meth:`with_layer` set, or None."""
+        chosen = self.start is not None and self.origin.get("start.layer") == _CHOSEN
+        return self.start.layer if chosen and self.start is not None and isinstance(self.start.layer, int) else None

@@ -20,7 +20,7 @@ from zoo.core.datamodule import DataSource, ZooDataModule
 from zoo.core.domain import Domain, get_domain, load_object
 from zoo.core.evaluation import make_outcome, select_labels
 from zoo.core.feature_file import frozen_items
-from zoo.core.frozen import Featured, FrozenItems
+from zoo.core.frozen import Featured
 from zoo.core.heads import Network
 from zoo.core.join import join, rename
 from zoo.core.labels import check_trainable
@@ -221,7 +221,7 @@ def prepare(run: RunSpec, *, folder: Path, mirror: Path | None = None) -> Prepar
     )
 
 
-def _frozen(run: RunSpec, data: Data, network: Network, hparams: Mapping[str, Any]) -> FrozenItems:
+def _frozen(run: RunSpec, data: Data, network: Network, hparams: Mapping[str, Any]) -> Any:
     """Return the items with the features that a frozen encoder gives them, through the cache."""
     if run.start is None:
         raise ValueError("only an encoder that was trained before is frozen")

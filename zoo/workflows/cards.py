@@ -17,7 +17,10 @@ _LIMITS = (
 
 
 def bundle_readme(spec: ModelSpec, example: dict[str, Any], more: Sequence[str] = ()) -> str:
-    """Return the README of a bundle: a Hugging Face model card with results, use, data and limits; ``more`` are lines."""
+    """Return the README of a bundle: a Hugging Face model card with results, use, data and limits.
+
+    ``more`` are lines of Markdown that follow the results.
+    """
     front = {
         "library_name": "scizoo",
         "license": "other" if spec.provenance.licence == "unknown" else spec.provenance.licence.lower(),

@@ -36,9 +36,11 @@ from zoo.workflows.finalise import finalise
 from zoo.workflows.load import check_example, find_bundle, load_bundle
 from zoo.workflows.madeup import labelled_examples
 from zoo.workflows.owndata import own_file_lost
+from zoo.workflows.pretrained import merged_state
 from zoo.workflows.runfolder import run_beside
 
 _ITEMS = 8
+_BATCH = 16
 _THREADS = 1
 """More do not pay on batches of a few items; ``--set threads=N`` asks for them."""
 
@@ -131,7 +133,8 @@ def _as_trained(run: RunSpec, spec: ModelSpec) -> RunSpec:
     )
     train = run.train.model_copy(update={"precision": "64" if spec.dtype == "float64" else "32"})
     task = run.task.model_copy(update={"targets": spec.targets})
-    return run.model_copy(update={"task": task, "model": model, "train": train, "threads": _THREADS})
+    # The bundle's own weights are put in: what they once started from is not needed.
+    return run.model_copy(update={"task": task, "model": model, "train": train, "threads": _THREADS, "start": None})
 
 
 @dataclass(frozen=True)
@@ -147,8 +150,11 @@ class Small:
 
     def prepared(self, **train: Any) -> Prepared:
         """Build the run anew, with other values for some of its training settings."""
-        # A few items are no step of the usual cost: batches are counted in items.
-        settings = TrainSpec.model_validate({**self.run.train.model_dump(), "batch_cost": None, **train})
+        own = self.run.train.model_dump()
+        if self.run.train.batch_cost is not None:
+            # A few items are no step of the usual cost: batches are counted in items.
+            own |= {"batch_cost": None, "batch_size": _BATCH}
+        settings = TrainSpec.model_validate({**own, **train})
         prepared = prepare(self.run.model_copy(update={"train": settings}), folder=self.folder)
         if self.bundle is not None:
             _take_over(prepared, self.bundle)
@@ -159,13 +165,26 @@ class Small:
         for seed in range(10):
             found = replace(self, run=self.run.model_copy(update={"split_seed": seed}))
             try:
-                architecture = found.prepared().architecture
+                prepared = found.prepared()
             except DataError:
                 continue
-            # A bundle's name says which architecture it has.
-            return found if self.bundle is not None else replace(found, name=f"{self.name} ({architecture})")
+            # A bundle's name says which architecture it has, and its weights which sizes.
+            return found if self.bundle is not None else found.shallow(prepared)
         self.prepared()
         return self
+
+    def shallow(self, prepared: Prepared) -> Small:
+        """Name the architecture, and take fewer of what it only repeats, unless a number was asked for."""
+        run, cls = self.run, load_object(prepared.data.domain.architectures[prepared.architecture])
+        enough = {
+            name: count
+            for name, count in getattr(cls, "ENOUGH", {}).items()
+            if prepared.hparams[name] > count and run.origin.get(f"model.hparams.{name}") in (None, "task", "default")
+        }
+        said = "".join(f", {count} of {prepared.hparams[name]} {name}" for name, count in enough.items())
+        model = run.model.model_copy(update={"hparams": {**run.model.hparams, **enough}})
+        run = run.model_copy(update={"model": model})
+        return replace(self, run=run, name=f"{self.name} ({prepared.architecture}{said})")
 
     def case(self) -> Case:
         """Return the case."""
@@ -237,7 +256,7 @@ def _take_over(prepared: Prepared, bundle: Path) -> None:
     """Put a bundle's weights and scalers in place of those of a fresh run."""
     spec, module = read_spec(bundle), prepared.module
     own = module.network.state_dict()
-    weights = read_weights(bundle)
+    weights = merged_state(spec, read_weights(bundle))
     module.network.load_state_dict({n: w.to(own[n].dtype) if n in own else w for n, w in weights.items()})
     source, records = prepared.datamodule.source, prepared.data.records
     prepared.scalers = module.scalers = spec.scalers

@@ -34,6 +34,7 @@ def evaluate(
     *,
     task: str | None = None,
     data: str | Path | None = None,
+    labels: str | Path | None = None,
     part: str | None = None,
     input_column: str | None = None,
     includes: Sequence[Path] = (),
@@ -51,6 +52,8 @@ def evaluate(
         Score on a part of this task; by default the task and the very split that the model was trained on.
     data
         Instead: score on all rows of a labelled file with the columns of the model's targets.
+    labels
+        With ``data``: another file in its folder with these columns, joined by ``id``.
     part
         ``train``, ``val``, ``calibration`` or ``test`` (the default); a file of one's own has no parts.
 
@@ -66,6 +69,7 @@ def evaluate(
         folder,
         task=task,
         data=data,
+        labels=labels,
         part=part,
         input_column=input_column,
         includes=includes,
@@ -80,6 +84,7 @@ def _evaluate(
     *,
     task: str | None,
     data: str | Path | None,
+    labels: str | Path | None,
     part: str | None,
     input_column: str | None,
     includes: Sequence[Path],
@@ -90,8 +95,10 @@ def _evaluate(
         raise InputError("give --task or --data, not both.")
     if data is not None and part is not None:
         raise InputError("--part goes with a task; a file given by --data is scored as a whole.")
+    if labels is not None and data is None:
+        raise InputError("--labels goes with --data FILE; a task has labels of its own.")
     if data is not None:
-        found, index = _own(loaded, Path(data), input_column)
+        found, index = _own(loaded, Path(data), input_column, None if labels is None else Path(labels))
         metrics = _metrics_of(loaded.spec)
     else:
         found, index, metrics = _of_task(loaded, folder, task, part or "test", includes=includes, mirror=mirror)
@@ -110,8 +117,8 @@ def _scores(
     return {m.name: score(m.name, outcomes) for m in metrics}
 
 
-def _own(model: Model, path: Path, input_column: str | None) -> tuple[Data, np.ndarray]:
-    task, dataset = labelled_file(path, model.spec, model.domain, input_column)
+def _own(model: Model, path: Path, input_column: str | None, labels: Path | None) -> tuple[Data, np.ndarray]:
+    task, dataset = labelled_file(path, model.spec, model.domain, input_column, labels)
     data = load_data(task, dataset, model.spec.featuriser.options, folder=path.parent, mirror=None)
     return data, np.arange(len(data.records))
 
@@ -177,6 +184,7 @@ def evaluate_command(args: argparse.Namespace) -> int:
         folder,
         task=args.task,
         data=args.data,
+        labels=args.labels,
         part=args.part,
         input_column=args.input,
         includes=args.include,

@@ -1,4 +1,4 @@
-"""A few rows of a data set, enough to verify a model on: a sample that holds every class and the longest input."""
+"""A few rows of a data set, enough to verify a model on: a sample that holds every class and a long input."""
 
 from __future__ import annotations
 
@@ -18,6 +18,12 @@ from zoo.workflows.build import read_dataset
 
 ROWS = 96
 """Rows that are taken, and some more where classes are rare."""
+FEWEST = 24
+"""Rows that are taken where all are long."""
+LETTERS = 4800
+"""Letters of all inputs together, about: what a network has to do grows with them."""
+LONGEST = 250
+"""Letters of the longest input, if one is as short."""
 FILE = "rows.csv"
 _OF_CLASS = 6
 _FRACTIONS = {"train": 0.7, "val": 0.15, "test": 0.15}
@@ -44,9 +50,10 @@ def few_rows(run: RunSpec, data_folder: Path, folder: Path, mirror: Path | None)
 
 
 def choose(table: Table, task: TaskSpec, dataset: DatasetSpec) -> list[int]:
-    """Return some rows: a random sample, a few of every class of every target, and the longest input."""
-    order = np.random.default_rng(0).permutation(len(table))
-    chosen = set(order[:ROWS].tolist())
+    """Return some rows: a random sample of inputs that are not too long, a few of every class, and a long input."""
+    lengths = np.asarray([len(text) for text in table.column(dataset.by_role("input")[0].name)])
+    order = np.random.default_rng(0).permutation(_short(lengths))
+    chosen = set(order[: _count(lengths[order])].tolist())
     for target in task.targets:
         if target.kind not in ("binary", "multiclass") or target.level in NODE_LEVELS or target.objective == "masked":
             continue
@@ -54,5 +61,17 @@ def choose(table: Table, task: TaskSpec, dataset: DatasetSpec) -> list[int]:
         values, mask = parsed.values.reshape(-1)[order], parsed.mask.reshape(-1)[order]
         for label in np.unique(values[mask]):
             chosen |= set(order[(values == label) & mask][:_OF_CLASS].tolist())
-    lengths = [len(text) for text in table.column(dataset.by_role("input")[0].name)]
-    return sorted(chosen | {int(np.argmax(lengths))})
+    allowed = np.where(lengths <= LONGEST, lengths, -lengths)  # else the shortest of those that are longer
+    return sorted(chosen | {int(np.argmax(allowed))})
+
+
+def _short(lengths: np.ndarray) -> np.ndarray:
+    """Return the rows in order but for the longest ones, so that as many as are taken hold few letters."""
+    shortest = np.argsort(lengths, kind="stable")
+    mean = np.cumsum(lengths[shortest]) / np.arange(1, len(lengths) + 1)
+    rows: np.ndarray = np.sort(shortest[: max(ROWS, int((mean <= LETTERS / ROWS).sum()))])
+    return rows
+
+
+def _count(lengths: np.ndarray) -> int:
+    return int(np.clip(LETTERS / max(1.0, lengths.mean()), FEWEST, ROWS))

@@ -30,6 +30,7 @@ from zoo.specs.target import TargetSpec
 from zoo.workflows.build import Prepared, versions
 from zoo.workflows.cards import bundle_readme
 from zoo.workflows.load import pick_device
+from zoo.workflows.merge import merge
 from zoo.workflows.model import Model, describe, in_input_order, prediction_columns
 from zoo.workflows.pairs import describe_pairs, listed, pick_pairs
 from zoo.workflows.pretrained import adapter_of, provenance_of
@@ -65,6 +66,8 @@ def finalise(
     state = prepared.network.state_dict()
     spec = save_bundle(folder / "bundle", spec, state, example, bundle_readme(spec, example))
     fault("bundle-written")
+    if prepared.run.start is not None and prepared.run.start.merge:
+        merge(folder / "bundle", folder / "merged")
     outcome = {
         "task": task.name,
         "model": prepared.architecture,

@@ -82,12 +82,10 @@ def card_of(spec: ModelSpec) -> dict[str, Any]:
 
 def hparams_at(encoder: type[nn.Module], hparams: dict[str, Any], start: StartSpec) -> dict[str, Any]:
     """Return the hyper-parameters of an encoder that ends after the layer asked for."""
-    if start.layer is None:
+    if start.layer in (None, "best"):  # the best one is yet to be chosen
         return hparams
     if not hasattr(encoder, "ending_at"):
         raise InputError(f"start.layer: the architecture {encoder.__name__} has features of its last layer only.")
-    if start.layer == "best":
-        raise ValueError("the layer is chosen before a network is built")
     ended: dict[str, Any] = encoder.ending_at(hparams, start.layer)
     return ended
 

@@ -34,7 +34,7 @@ _MAY_CHANGE = frozenset(
 )
 """What a resumed run may change; epochs only upwards."""
 
-_RESULTS = ("bundle", "predictions.csv")
+_RESULTS = ("bundle", "merged", "predictions.csv")
 """What a run leaves beside ``result.json``, which comes last."""
 
 _FINISHED = "is finished"
@@ -53,6 +53,8 @@ def resumed(stored: RunSpec, wanted: RunSpec, folder: Path) -> RunSpec:
     if wanted.origin.get("train.epochs", "default") in ("default", "task"):  # an earlier resume may have raised them
         train = wanted.train.model_copy(update={"epochs": stored.train.epochs})
         wanted = wanted.model_copy(update={"train": train})
+    if wanted.start is not None and wanted.start.layer == "best" and stored.layer_was_chosen:
+        wanted = wanted.with_layer(stored.layer_was_chosen)
     before, now = _facts(stored), _facts(wanted)
     keys = [k for k in dict.fromkeys([*before, *now]) if before.get(k) != now.get(k) and k not in _MAY_CHANGE]
     if keys:
@@ -100,6 +102,8 @@ def _facts(run: RunSpec) -> dict[str, Any]:
     facts["targets"] = [t.model_dump(mode="json") for t in run.task.targets]
     facts["metrics"] = [m.model_dump(mode="json") for m in run.task.metrics]
     facts["baselines"] = run.task.baselines
+    if run.start is not None:
+        facts["start.model"] = run.start.config_sha256
     return facts
 
 
@@ -123,6 +127,7 @@ def tag_of(prepared: Prepared) -> dict[str, str]:
         "ranks": str(max(ranks(), run.devices)),
         "threads": str(run.threads),
         "epochs": str(run.train.epochs),
+        "features": getattr(prepared.datamodule.source.items, "fingerprint", ""),
     }
 
 
@@ -220,6 +225,8 @@ def check_place(folder: Path, prepared: Prepared) -> list[str]:
     other = [f"{before[k]} {k} before, {now[k]} now" for k in ("ranks", "threads") if before[k] != now[k]]
     if other:
         lines.append(f"{' and '.join(other)}: equal to rounding (1e-10 in float64), not to the bit")
+    if before.get("features", "") != now["features"]:
+        lines.append("the frozen encoder's features were computed anew: equal to rounding, not to the bit")
     if before["epochs"] != now["epochs"]:
         lines.append("the schedule follows the new number of epochs from here on")
     return lines
@@ -229,12 +236,13 @@ def clear_leftovers(folder: Path) -> str | None:
     """Remove what a kill left half-written; put an earlier, shorter run's results aside and say where."""
     for path in folder.glob(".*.tmp"):
         path.unlink(missing_ok=True)
-    for path in folder.glob(".bundle-*"):
+    for path in (*folder.glob(".bundle-*"), *folder.glob(".merged-*")):
         shutil.rmtree(path, ignore_errors=True)
     steps = _steps_of_result(folder)
     if steps is None or not _is_whole(folder):
         (folder / "result.json").unlink(missing_ok=True)
-        shutil.rmtree(folder / "bundle", ignore_errors=True)  # written again, to the same bits
+        for name in ("bundle", "merged"):  # written again, to the same bits
+            shutil.rmtree(folder / name, ignore_errors=True)
         return None
     aside = folder / f"after-{steps}-steps"
     aside.mkdir(exist_ok=True)

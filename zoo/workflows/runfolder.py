@@ -78,6 +78,13 @@ def write_start(folder: Path, prepared: Prepared) -> None:
         write_atomic(folder / "rows.csv", text.encode())
 
 
+def write_layers(folder: Path, metric: str, scores: list[tuple[int, float]]) -> None:
+    """Write what each layer of a frozen encoder scored on validation, if one was chosen by that."""
+    if not scores:
+        return
+    write_atomic(folder / "layers.csv", csv_text(["layer", f"val_{metric}"], scores).encode())
+
+
 def write_run(folder: Path, run: RunSpec) -> None:
     """Write ``run.json``."""
     write_atomic(folder / "run.json", json.dumps(run.model_dump(mode="json"), indent=1).encode())

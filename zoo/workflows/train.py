@@ -30,6 +30,7 @@ from zoo.workflows.build import Prepared, folder_of, prepare
 from zoo.workflows.console import print_json, print_table
 from zoo.workflows.finalise import finalise
 from zoo.workflows.launch import check_devices, is_writer, membership, started_by
+from zoo.workflows.layers import with_best_layer
 from zoo.workflows.load import load_bundle, pick_device
 from zoo.workflows.model import Model
 from zoo.workflows.owndata import check_own_file
@@ -41,6 +42,7 @@ from zoo.workflows.runfolder import (
     new_folder,
     only_one,
     stored_run,
+    write_layers,
     write_start,
 )
 from zoo.workflows.stopping import stopped_run, terminable
@@ -212,6 +214,7 @@ def execute(
             return finished_run(folder)
         if resume:
             check_own_file(run, "Put it back as it was, or start a new run with another --out.")
+        run, tried = with_best_layer(run, data_folder=data_folder, mirror=mirror, say=say)
         if prepared is None or prepared.run != run:
             prepared = prepare(run, folder=data_folder, mirror=mirror)
         baselines = run.task.baselines if run.baseline else []
@@ -221,6 +224,7 @@ def execute(
             if not is_there:
                 held.enter_context(only_one(folder))
             _start(folder, prepared, resume=resume, say=say)
+            write_layers(folder, prepared.module.monitor, tried)
         barrier()
         try:
             _fit(prepared, folder, data_folder=data_folder, mirror=mirror, progress=progress)
@@ -234,7 +238,8 @@ def execute(
 
 def _named_folder(run: RunSpec, prepared: Prepared | None, *, resume: bool) -> Path:
     architecture = run.model.architecture if prepared is None else prepared.architecture
-    name = f"{run.task.name}-{architecture}-seed{run.seed}"
+    mode = "" if run.start is None else f"-{run.start.mode}"
+    name = f"{run.task.name}-{architecture}{mode}-seed{run.seed}"
     return latest_folder(name) if resume else new_folder(name)
 
 

@@ -46,17 +46,19 @@ def bbb(path, n=50):
 
 
 def proteins(path, n=50):
-    """Write ``n`` proteins of 5 to 60 residues with a sparse number, a class and a gappy label of each residue."""
+    """Write ``n`` proteins of 5 to 60 residues with a sparse number, a class, a gappy label of each residue, and contacts."""
     rng = np.random.default_rng(0)
     part = ["train"] * 40 + ["val"] * 3 + ["test"] * 7
     with path.open("w", newline="") as handle:
         out = csv.writer(handle)
-        out.writerow(["sequence", "y", "c", "ss", "split"])
+        out.writerow(["sequence", "y", "c", "ss", "contacts", "split"])
         for i in range(n):
             residues = rng.choice(list("ACDEFGHIKLMNPQRSTVWY"), int(rng.integers(5, 60)))
             states = [None if rng.random() < 0.3 else "H" if r in "AELM" else "C" for r in residues]
             number = "" if i % 3 == 1 else f"{(residues == 'L').mean():.4f}"
-            out.writerow(["".join(residues), number, "ab"["W" in residues], json.dumps(states), part[i]])
+            touching = [sorted(np.random.default_rng([i, k]).choice(len(residues), 2, replace=False).tolist()) for k in range(5)]
+            cells = [number, "ab"["W" in residues], json.dumps(states), json.dumps(touching)]
+            out.writerow(["".join(residues), *cells, part[i]])
     return path
 
 
@@ -109,7 +111,9 @@ TINY = {"model.hparams.layers": 2, "model.hparams.width": 16, "model.hparams.hea
 
 
 @pytest.mark.parametrize(
-    ("targets", "cost"), [(("y", "c"), None), (("ss",), 400.0)], ids=["sequence-items", "residue-cost"]
+    ("targets", "cost"),
+    [(("y", "c"), None), (("ss",), 400.0), (("contacts",), None)],
+    ids=["sequence-items", "residue-cost", "pair-items"],
 )
 def test_proteins_after_20_steps_and_their_scores(tmp_path, targets, cost):
     data = proteins(tmp_path / "own.csv")

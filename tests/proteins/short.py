@@ -1,5 +1,6 @@
 """A data set of short proteins and a task on it at every level, for tests of any verb."""
 
+import itertools
 import json
 
 import numpy as np
@@ -17,6 +18,9 @@ TARGETS = {
         {"name": "c", "level": "sequence", "kind": "binary", "classes": ["no", "yes"]},
     ],
     "residue": [{"name": "ss", "level": "residue", "kind": "multiclass", "classes": ["H", "E", "C"]}],
+    "pair": [
+        {"name": "contacts", "level": "pair", "kind": "binary", "min_separation": 3, "mask_column": "resolved"},
+    ],
     "token": [
         {"name": "t", "level": "token", "kind": "multiclass", "objective": "masked", "classes": list(TOKENS)},
     ],
@@ -24,12 +28,19 @@ TARGETS = {
 METRICS = {
     "sequence": [("rmse", "min"), ("roc_auc", "max")],
     "residue": [("accuracy", "max"), ("mcc", "max")],
+    "pair": [("average_precision", "max"), ("precision_at_l", "max")],
     "token": [("perplexity", "min"), ("accuracy", "max")],
 }
 
 
+def touching(text):
+    """The pairs of residues in contact: one of a kind and one of another, wherever they stand."""
+    pairs = itertools.combinations(range(len(text)), 2)
+    return [[i, j] for i, j in pairs if {text[i], text[j]} in ({"C"}, {"W", "D"}, {"F", "Y"})]
+
+
 def write_tasks(root):
-    """Write the tasks ``short-sequence``, ``short-residue`` and ``short-token`` to a folder for ``--include``."""
+    """Write ``short-sequence``, ``-residue``, ``-pair`` and ``-token`` to a folder for ``--include``."""
     folder = root / "datasets" / "short"
     folder.mkdir(parents=True)
     (root / "tasks" / "proteins").mkdir(parents=True)
@@ -43,6 +54,8 @@ def write_tasks(root):
             "y": [f"{text.count('L') / len(text):.3f}" if rng.random() < 0.8 else "" for text in texts],
             "c": ["yes" if "W" in text else "no" for text in texts],
             "ss": [json.dumps(own) for own in labels],
+            "contacts": [json.dumps(touching(text)) for text in texts],
+            "resolved": ["".join("01"[int(rng.random() < 0.9)] for _ in text) for text in texts],
         }
     )
     path = folder / "short.csv"
@@ -52,6 +65,8 @@ def write_tasks(root):
         "y": ("target", "number"),
         "c": ("target", "category"),
         "ss": ("target", "list"),
+        "contacts": ("target", "list"),
+        "resolved": ("ignore", "text"),
     }
     columns = [{"name": name, "role": role, "kind": kind} for name, (role, kind) in kinds.items()]
     file = {"name": path.name, "sha256": sha256_of(path), "bytes": path.stat().st_size, "rows": N}

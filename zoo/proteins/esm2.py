@@ -8,7 +8,7 @@ rounds, and that padding and special tokens never leave the encoder.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import torch
@@ -24,6 +24,8 @@ from zoo.proteins.pooling import MeanPooling, make_pooling
 from zoo.proteins.tokens import Tokens
 
 LEVELS = ("sequence", "residue", "token", "pair")
+MOST_NUMBERS = 2**26
+"""Numbers in the attention maps of the rows that are worked off at once for contacts."""
 MASKED_IN_TRAINING = 0.15 * 0.8
 """Share of the tokens that were ``<mask>`` when ESM-2 was trained."""
 
@@ -60,6 +62,11 @@ class ESM2(nn.Module):
         Embed ``<mask>`` as zero and scale by the share of masks, as ESM-2 was trained.
     checkpointing
         Keep no activation inside a layer for the backward, but compute it again: less memory, a third more time.
+
+    Notes
+    -----
+    Contacts need every attention map at once. A protein of 1,000 residues costs about 2.4 GB with the sizes of 8M (120
+    maps), 4 GB to train; its labels cost 5 MB.
     """
 
     VERSION: ClassVar[int] = 1
@@ -138,12 +145,12 @@ class ESM2(nn.Module):
         ``(sum of n_i^2, 1)``, each protein's matrix row by row.
         """
         last = len(self.layers)
-        found = self.run(tokens, layers=[] if self.maps_only else [last], maps="pair" in self.levels)
+        if self.maps_only:
+            return {"pair": self._pairs(tokens)}
+        found = self.run(tokens, layers=[last], maps="pair" in self.levels)
         outputs: dict[str, Tensor] = {}
         if "pair" in self.levels:
             outputs["pair"] = torch.cat([m.reshape(-1, 1) for m in self.contact_logits(tokens, found)])
-        if self.maps_only:
-            return outputs
         residues = tokens.to_residues(found.states[last])
         if "residue" in self.levels:
             outputs["residue"] = residues
@@ -169,8 +176,7 @@ class ESM2(nn.Module):
             0 is the embedding; by default, and for pairs always, the last.
         """
         if level == "pair":
-            logits = self.contact_logits(tokens, self.run(tokens, maps=True))
-            return torch.cat([own.reshape(-1, 1) for own in logits]).sigmoid()
+            return self._pairs(tokens).sigmoid()
         number = len(self.layers) if layer is None else layer
         if self.maps_only and number == len(self.layers):
             raise InputError(
@@ -224,6 +230,16 @@ class ESM2(nn.Module):
             share = is_mask.sum(-1).to(x.dtype) / tokens.lengths
             x = x * (1 - MASKED_IN_TRAINING) / (1 - share)[:, None, None]
         return x.masked_fill(~is_token.unsqueeze(-1), 0.0)
+
+    def _pairs(self, tokens: Tokens) -> Tensor:
+        """Return ``(sum of n_i^2, 1)`` logits of contacts; without gradients a few rows at a time, for their maps."""
+        numbers = self.contact_head.regression.in_features * tokens.rows.shape[1] ** 2
+        most = len(tokens.rows) if torch.is_grad_enabled() else max(1, MOST_NUMBERS // numbers)
+        logits: list[Tensor] = []
+        for rows, lengths in zip(torch.split(tokens.rows, most), torch.split(tokens.lengths, most), strict=True):
+            own = replace(tokens, rows=rows, lengths=lengths)
+            logits += self.contact_logits(own, self.run(own, maps=True))
+        return torch.cat([own.reshape(-1, 1) for own in logits])
 
     def contact_logits(self, tokens: Tokens, found: Pass) -> list[Tensor]:
         """Return each protein's ``(n_i, n_i)`` logits of contacts, from a pass that kept its maps.

@@ -31,7 +31,7 @@ class ContactHead(nn.Module):
     def __init__(self, n_maps: int) -> None:
         super().__init__()
         self.regression = nn.Linear(n_maps, 1)
-        # Attention between two residues is of the order of one over their number: small weights would say nothing of it.
+        # Attention between two residues is about one over their number: small weights would make nothing of it.
         nn.init.normal_(self.regression.weight)
         nn.init.constant_(self.regression.bias, RARE)
 

@@ -48,7 +48,8 @@ class TargetSpec(Spec):
     """Column that says for every node whether its label is known, as ``0111`` or ``[0, 1, 1, 1]`` (resolved residues).
     """
     min_separation: Annotated[int, Field(ge=1)] | None = None
-    """At level ``pair``: pairs of nodes that are closer in the input are masked (default: 6)."""
+    """At level ``pair``, whose cells list the pairs in contact (``[[0, 12], [3, 40]]``): pairs of nodes closer in the
+    input are masked. Default: 6; 24 leaves what is called long range."""
     pos_weight: Annotated[float, Field(gt=0)] | None = None
     class_weights: list[float] | None = None
     transform: Literal["standardize", "none", "log10"] | None = None

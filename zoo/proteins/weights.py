@@ -18,6 +18,7 @@ from zoo.proteins.alphabet import TOKENS
 from zoo.proteins.checkpoint import read_checkpoint
 from zoo.proteins.esm2 import ESM2
 from zoo.proteins.featurise import NAME, OPTIONS, VERSION
+from zoo.proteins.official import BASE, CITATION, DATASET, FILES, LICENCE, SIZES, TASK
 from zoo.resources import locate_published, sha256_of
 from zoo.specs.model import (
     ArchitectureSpec,
@@ -29,29 +30,9 @@ from zoo.specs.model import (
 )
 from zoo.specs.target import TargetSpec
 
-BASE = "https://dl.fbaipublicfiles.com/fair-esm"
-FILES = {
-    "esm2-8m": "esm2_t6_8M_UR50D",
-    "esm2-35m": "esm2_t12_35M_UR50D",
-    "esm2-150m": "esm2_t30_150M_UR50D",
-    "esm2-650m": "esm2_t33_650M_UR50D",
-    "esm2-3b": "esm2_t36_3B_UR50D",
-    "esm2-15b": "esm2_t48_15B_UR50D",
-}
-"""Name here and there. The publisher gives no checksums: those of the first download are recorded."""
-SIZES = {
-    "esm2-8m": (6, 320, 20),
-    "esm2-35m": (12, 480, 20),
-    "esm2-150m": (30, 640, 20),
-    "esm2-650m": (33, 1280, 20),
-    "esm2-3b": (36, 2560, 40),
-    "esm2-15b": (48, 5120, 40),
-}
-"""Layers, width and heads that a file of that name must hold."""
 CONTACT = "contact.safetensors"
 """The file of a bundle that holds the contact head, where there is one."""
 MASKED_RESIDUE = TargetSpec(name="residue", level="token", kind="multiclass", objective="masked", classes=list(TOKENS))
-_CITATION = "Lin et al. 2023, doi:10.1126/science.ade2574"
 _EXAMPLES = [
     "MKTAYIAKQRQISFVKSHFSRQLEERLGLIEVQ",
     "GSHMASMTGGQQMGRGSEF",
@@ -124,7 +105,7 @@ def _convert(model: str, weights: Path, digest: str, regression: Path | None) ->
         )
     state = {f"encoder.{name}": tensor for name, tensor in found.state.items()}
     extra = {} if found.contact is None else {CONTACT: save(found.contact)}
-    origin = {"file": weights.name, "sha256": digest, "source": "facebookresearch/esm", "citation": _CITATION}
+    origin = {"file": weights.name, "sha256": digest, "source": "facebookresearch/esm", "citation": CITATION}
     name = model if model in FILES else weights.stem.lower()
     spec = ModelSpec(
         name=name,
@@ -138,9 +119,9 @@ def _convert(model: str, weights: Path, digest: str, regression: Path | None) ->
         targets=[MASKED_RESIDUE],
         scalers={MASKED_RESIDUE.name: ScalerSpec()},
         provenance=Provenance(
-            task="masked-residues",
-            dataset="UniRef50",
-            licence="MIT",
+            task=TASK,
+            dataset=DATASET,
+            licence=LICENCE,
             data_sha256="",
             split=SplitInfo(method="unknown", seed=0, sha256="", sizes={}),
             seed=0,

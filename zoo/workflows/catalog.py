@@ -12,6 +12,7 @@ from zoo.errors import SpecError, ZooError, did_you_mean, unknown_name
 from zoo.specs.catalog import KINDS, Catalog, Kind
 from zoo.specs.dataset import DatasetSpec
 from zoo.specs.model import ModelSpec
+from zoo.specs.published import PublishedModel, published_models
 from zoo.specs.task import TaskSpec
 from zoo.workflows.console import Cell, print_json, print_line, print_table
 
@@ -20,7 +21,7 @@ _PLURAL: dict[Kind, str] = {"task": "tasks", "dataset": "datasets", "model": "mo
 _COLUMNS: dict[Kind, tuple[str, ...]] = {
     "task": ("task", "domain", "data set", "targets", "metric", "split", "title"),
     "dataset": ("data set", "domain", "rows", "data", "licence", "title"),
-    "model": ("model", "domain", "architecture", "parameters", "targets", "task"),
+    "model": ("model", "domain", "architecture", "parameters", "targets", "task", "weights"),
 }
 
 
@@ -35,8 +36,8 @@ def list_datasets(domain: str | None = None, include: Iterable[Path | str] = ())
 
 
 def list_models(domain: str | None = None, include: Iterable[Path | str] = ()) -> list[str]:
-    """Return the names of all zoo models, or of one domain's."""
-    return _names("model", domain, include)
+    """Return the names of all zoo models and of those published by others, or of one domain's."""
+    return [*_names("model", domain, include), *(model.name for model in published_models(domain))]
 
 
 def _names(kind: Kind, domain: str | None, include: Iterable[Path | str]) -> list[str]:
@@ -53,10 +54,13 @@ def list_command(args: argparse.Namespace) -> int:
     found = {kind: list(usable(catalog, kind)) for kind in kinds}
     if args.domain is not None:
         domains = {spec.domain for specs in found.values() for _, spec in specs}
+        domains |= {model.domain for model in published_models()} if "model" in kinds else set()
         if args.domain not in domains:
             raise unknown_name("domain", args.domain, domains)
         found = {kind: [item for item in specs if item[1].domain == args.domain] for kind, specs in found.items()}
     tables = {kind: [_row(catalog, kind, name, spec) for name, spec in specs] for kind, specs in found.items()}
+    if "model" in kinds:
+        tables["model"] += [_published_row(model) for model in published_models(args.domain)]
     if args.json:
         keys = {kind: [column.replace(" ", "") for column in _COLUMNS[kind]] for kind in kinds}
         print_json({_PLURAL[k]: [dict(zip(keys[k], row, strict=True)) for row in t] for k, t in tables.items()})
@@ -104,7 +108,12 @@ def _row(catalog: Catalog, kind: Kind, name: str, spec: Any) -> list[Cell]:
         made.parameters,
         ", ".join(t.name for t in spec.targets),
         made.task,
+        "here",
     ]
+
+
+def _published_row(model: PublishedModel) -> list[Cell]:
+    return [model.name, model.domain, model.architecture, model.parameters, model.targets, model.task, "by url"]
 
 
 def find(catalog: Catalog, words: Sequence[str]) -> tuple[Kind, str]:
@@ -120,4 +129,5 @@ def find(catalog: Catalog, words: Sequence[str]) -> tuple[Kind, str]:
         if name in catalog.names(kind):
             return kind, name
     known = [known for kind in KINDS for known in catalog.names(kind)]
+    known += [model.name for model in published_models()]
     raise SpecError(f"no task, data set or model is called {name!r}.{did_you_mean(name, known)} `zoo list` shows all.")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from zoo.specs.catalog import Catalog
 from zoo.specs.dataset import DatasetSpec
 from zoo.specs.model import ModelSpec
+from zoo.specs.published import PublishedModel, published_models
 from zoo.specs.target import TargetSpec
 from zoo.specs.task import MetricSpec, SplitSpec, TaskSpec
 from zoo.workflows.catalog import find, load_any, usable
@@ -18,6 +20,10 @@ from zoo.workflows.console import print_facts, print_json, print_line, print_tab
 def show_command(args: argparse.Namespace) -> int:
     """Print one task, data set or model in full."""
     catalog = Catalog(args.include)
+    published = next((model for model in published_models() if [model.name] in (args.what, args.what[1:])), None)
+    if published is not None and args.what[0] in (published.name, "model", "models"):
+        _show_published(published, as_json=args.json)
+        return 0
     kind, name = find(catalog, args.what)
     spec: Any = load_any(catalog, kind, name)
     if args.json:
@@ -105,6 +111,26 @@ def _show_model(model: ModelSpec, catalog: Catalog) -> None:
     print_table(("scored", "metric", "value", "rows"), scores)
     print_line()
     print_line(f"Next: zoo predict {model.name} FILE.csv -o OUT.csv")
+
+
+def _show_published(model: PublishedModel, *, as_json: bool) -> None:
+    if as_json:
+        print_json(asdict(model))
+        return
+    print_facts(
+        [
+            ("model", model.name),
+            ("domain", model.domain),
+            ("architecture", model.architecture),
+            ("parameters", f"{model.parameters:,}"),
+            ("trained on", f"{model.task}, {model.dataset}"),
+            ("licence", model.licence),
+            ("cite", model.citation),
+            ("weights", f"{model.url} (fetched when it is first used, or taken from the mirror or the cache)"),
+        ]
+    )
+    print_line()
+    print_line(f"Next: zoo embed {model.name} FILE -o OUT.npz, or zoo finetune {model.name} --data FILE --target COL")
 
 
 def _split(split: SplitSpec) -> str:

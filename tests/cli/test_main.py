@@ -190,7 +190,7 @@ def test_every_flag_of_train_reaches_the_settings():
     assert {action.dest for action in args.parser._actions} == given | others | {"resume"} | common
 
 
-@pytest.mark.parametrize("name", sorted(set(cli.VERBS) - {"train"}))
+@pytest.mark.parametrize("name", sorted(set(cli.VERBS) - {"train", "finetune"}))
 def test_no_flag_is_taken_and_ignored(name):
     parser = argparse.ArgumentParser()
     cli.VERBS[name].arguments(parser)
@@ -198,6 +198,15 @@ def test_no_flag_is_taken_and_ignored(name):
     read = {*re.findall(r"args\.(\w+)", source), *re.findall(r'getattr\(args, "(\w+)"', source)}
     unread = {action.dest for action in parser._actions} - read
     assert unread == {"help"}
+
+
+def test_finetune_takes_what_train_takes_and_what_starts_from_a_model():
+    train = {action.dest for action in cli._parse(["train", "freesolv"]).parser._actions}
+    args = cli._parse(["finetune", "esm2-mini", "amp", "--mode", "lora", "--layer", "4", "--merge"])
+    dests = {action.dest for action in args.parser._actions}
+    assert dests == train - {"model"} | {"start", "mode", "layer", "merge"}
+    assert args.start == "esm2-mini"
+    assert flags_from(vars(args)) == {"start.mode": "lora", "start.layer": 4, "start.merge": True}
 
 
 def test_set_may_be_repeated():

@@ -9,7 +9,7 @@ import pytest
 from zoo.errors import InputError, SpecError
 from zoo.specs.catalog import Catalog
 from zoo.specs.resolve import format_config, resolve
-from zoo.specs.run import RunSpec
+from zoo.specs.run import RunSpec, StartSpec
 from zoo.specs.settings import CLOSED, flags_from, parse_budget
 from zoo.specs.task import SplitSpec, TrainSpec
 
@@ -57,7 +57,9 @@ def test_what_the_task_says_of_the_split_is_the_tasks(make, edit):
 
 
 def test_every_setting_has_an_origin(make):
-    assert set(CLOSED) <= set(make().origin)
+    assert {key for key in CLOSED if not key.startswith("start.")} <= set(make().origin)
+    start = StartSpec(model="m", config_sha256="0" * 64)
+    assert set(CLOSED) <= set(make(start=start).origin)
 
 
 def test_layers_in_order(make, config):

@@ -53,7 +53,7 @@ def list_command(args: argparse.Namespace) -> int:
     kinds = [kind for kind in KINDS if args.kind in (None, _PLURAL[kind])]
     found = {kind: list(usable(catalog, kind)) for kind in kinds}
     if args.domain is not None:
-        domains = {spec.domain for specs in found.values() for _, spec in specs}
+        domains: set[str] = {spec.domain for specs in found.values() for _, spec in specs}
         domains |= {model.domain for model in published_models()} if "model" in kinds else set()
         if args.domain not in domains:
             raise unknown_name("domain", args.domain, domains)

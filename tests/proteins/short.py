@@ -1,5 +1,6 @@
 """A data set of short proteins and a task on it at every level, for tests of any verb."""
 
+import itertools
 import json
 
 import numpy as np
@@ -26,6 +27,9 @@ TARGETS = {
             "classes": ["H", "E", "C"],
         },
     ],
+    "pair": [
+        {"name": "contacts", "level": "pair", "kind": "binary", "min_separation": 3, "mask_column": "resolved"},
+    ],
     "token": [
         {"name": "t", "level": "token", "kind": "multiclass", "objective": "masked", "classes": list(TOKENS)},
     ],
@@ -33,12 +37,19 @@ TARGETS = {
 METRICS = {
     "sequence": [("rmse", "min"), ("roc_auc", "max")],
     "residue": [("accuracy", "max"), ("mcc", "max")],
+    "pair": [("average_precision", "max"), ("precision_at_l", "max")],
     "token": [("perplexity", "min"), ("accuracy", "max")],
 }
 
 
+def touching(text):
+    """The pairs of residues in contact: one of a kind and one of another, wherever they stand."""
+    pairs = itertools.combinations(range(len(text)), 2)
+    return [[i, j] for i, j in pairs if {text[i], text[j]} in ({"C"}, {"W", "D"}, {"F", "Y"})]
+
+
 def write_tasks(root, unresolved="HEC"):
-    """Write the tasks ``short-sequence``, ``short-residue`` and ``short-token`` to a folder for ``--include``.
+    """Write the tasks ``short-sequence``, ``-residue``, ``-pair`` and ``-token`` to a folder for ``--include``.
 
     The state of a residue that is not resolved is any of the letters ``unresolved``; nobody may look at it.
     """
@@ -57,6 +68,7 @@ def write_tasks(root, unresolved="HEC"):
             "ss": [json.dumps(own) for own in labels],
             "states": ["".join(label or rng.choice(list(unresolved)) for label in own) for own in labels],
             "resolved": ["".join("01"[label is not None] for label in own) for own in labels],
+            "contacts": [json.dumps(touching(text)) for text in texts],
         }
     )
     path = folder / "short.csv"
@@ -67,6 +79,7 @@ def write_tasks(root, unresolved="HEC"):
         "c": ("target", "category"),
         "ss": ("target", "list"),
         "states": ("target", "text"),
+        "contacts": ("target", "list"),
         "resolved": ("ignore", "text"),
     }
     columns = [{"name": name, "role": role, "kind": kind} for name, (role, kind) in kinds.items()]

@@ -44,6 +44,10 @@ def test_residue_level(include):
     assert passed(zoo.verify("short-residue", settings=settings, rungs=[1, 2, 3, 4, 6, 7, 8], includes=[include])) == {}
 
 
+def test_pair_level(include):
+    assert passed(zoo.verify("short-pair", rungs=[1, 2, 3, 4, 6, 7, 8], includes=[include])) == {}
+
+
 def test_windows_keep_the_contract(include):
     settings = {"model.featuriser.long": "window", "model.featuriser.max_length": 12, "model.featuriser.overlap": 5}
     assert passed(zoo.verify("short-residue", settings=settings, rungs=[2, 4, 6, 7], includes=[include])) == {}

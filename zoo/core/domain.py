@@ -148,6 +148,11 @@ class Domain:
     """What no prediction may depend on (at a node level: but for the order of the nodes). ``input``:
     ``"module:function"`` from a raw input and a seed to another way to write it; ``items``: from the items and a seed
     to the same items with their nodes in another order."""
+    paired: str = ""
+    """Where ``pair`` is one of ``node_levels``: the level whose nodes it makes pairs of. The items then give its
+    ``node_ptr``: every item has as many pairs as the square of its nodes, their matrix row by row."""
+    pair_baselines: Mapping[str, str] = field(default_factory=dict)
+    """``name -> "module:function"`` for level ``pair``; see :class:`NodeBaseline`, whose nodes are pairs here."""
     pairs: str = ""
     """``"module:function"`` from an encoder and its bundle: give it what it needs to speak of pairs of nodes."""
     published: str = ""

@@ -49,7 +49,7 @@ def make_outcome(spec: TargetSpec, pred: np.ndarray, labels: Labels) -> Outcome:
     true, mask = labels.values, labels.mask
     if spec.kind != "multiclass" and pred.shape[1] == 1:
         true, mask, pred = true[:, 0], mask[:, 0], pred[:, 0]
-    return Outcome(spec, true, mask, pred)
+    return Outcome(spec, true, mask, pred, labels.ptr)
 
 
 class Outputs:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ MOST_CLASSES = 20
 _MOST_CODES = 10
 _ROWS_PER_CODE = 5
 _LETTERED = 0.8
+_PAIRS = re.compile(r"\[\s*\[")
 _POSITIVE = {"true", "yes", "y", "t", "active", "positive", "pos", "toxic", "on", "+"}
 
 
@@ -24,7 +26,8 @@ _POSITIVE = {"true", "yes", "y", "t", "active", "positive", "pos", "toxic", "on"
 class Inferred:
     """What a column was taken for: pieces of a :class:`zoo.specs.target.TargetSpec`, and why.
 
-    ``nodes`` says that each cell is a list with one label per node, so that the target needs a node level.
+    ``nodes`` says that each cell is a list with one label per node, so that the target needs a node level; ``pairs``
+    that it lists pairs of nodes.
     """
 
     kind: TargetKind
@@ -32,6 +35,7 @@ class Inferred:
     positive: str | None
     nodes: bool
     reason: str
+    pairs: bool = False
 
 
 def infer_kind(strings: Sequence[str], column: str, table: Table, lengths: Mapping[int, int] | None = None) -> Inferred:
@@ -58,6 +62,8 @@ def infer_kind(strings: Sequence[str], column: str, table: Table, lengths: Mappi
         raise _no_label(column, table)
     if _is_lettered(cells, lengths or {}):
         return _letters(cells, column, table)
+    if any(_PAIRS.match(text) for text in cells.values()):
+        return Inferred("binary", None, None, False, f"{column!r} is binary: each cell lists pairs [i, j]", pairs=True)
     nodes = next(iter(cells.values())).startswith("[")
     values = [(row, value) for row, text in cells.items() for value in (_listed(text) if nodes else [text])]
     values = [(row, value) for row, value in values if not is_missing(value)]

@@ -95,6 +95,18 @@ def _conflict(merged: list[Merged], target: TargetSpec, table: Table) -> DataErr
     )
 
 
+def labelled_row(
+    parsed: Sequence[object | None], own: np.ndarray, inputs: Sequence[str]
+) -> tuple[int | None, list[int]]:
+    """Return the row whose node labels an item of these rows takes, and the other rows with labels.
+
+    It is the first row with labels that is written as the item's first row is.
+    """
+    labelled = [int(r) for r in own if parsed[r] is not None]
+    same = [r for r in labelled if inputs[r] == inputs[own[0]]]
+    return (same[0] if same else None), [r for r in labelled if r not in same[:1]]
+
+
 @dataclass(frozen=True)
 class NodeMerge:
     """Labels at a node level with what could not be used: labels of removed nodes, and whole rows."""
@@ -131,9 +143,9 @@ def node_labels(
     mask = np.zeros(len(source), dtype=bool)
     removed, unused = 0, []
     for item, own in enumerate(rows):
-        same = [r for r in own if parsed[r] is not None and inputs[r] == inputs[own[0]]]
-        unused += [int(r) for r in own if parsed[r] is not None and r not in same[:1]]
-        labels = parsed[same[0]] if same else None
+        row, others = labelled_row(parsed, own, inputs)
+        unused += others
+        labels = None if row is None else parsed[row]
         if labels is None:
             continue
         nodes = slice(int(ptr[item]), int(ptr[item + 1]))

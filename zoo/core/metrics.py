@@ -7,6 +7,8 @@ says why; it never becomes a zero or a NaN in an average.
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import math
 import warnings
 from collections.abc import Callable
@@ -33,6 +35,13 @@ class Metric:
     direction: str
     needs: str = "value"
     """``value`` (number), ``probability`` of the positive class ``(n,)`` or of each class ``(n, c)``, or ``label``."""
+    pairs: bool = False
+    """Whether it scores targets of pairs only, item by item: ``function(true, pred)`` is given an item's matrices, NaN
+    where there is no valid label, and the mean over the items that have a value counts."""
+
+    def scores(self, spec: TargetSpec) -> bool:
+        """Say whether it is a metric of this target."""
+        return spec.kind in self.kinds and (spec.level == "pair" or not self.pairs)
 
 
 def _both_classes(true: np.ndarray) -> None:
@@ -78,6 +87,23 @@ def _cross_entropy(true: np.ndarray, pred: np.ndarray) -> float:
     return float(sk.log_loss(true, pred, labels=classes))
 
 
+def _precision_at_l(true: np.ndarray, pred: np.ndarray) -> float:
+    """Return the share of contacts among the ``l`` likeliest pairs of an item of ``l`` nodes, of all if they are fewer.
+
+    Of pairs with equal predictions at the end of the list, which would be in it is left to chance: they count by their
+    share of contacts.
+    """
+    valid = ~np.isnan(true)
+    label, score = true[valid], pred[valid]
+    if not label.any():
+        raise UndefinedMetricError("no item with a contact")
+    count = min(len(true), len(score))
+    last = np.sort(score)[-count]
+    above, level = score > last, score == last
+    found = label[above].sum() + (count - above.sum()) * label[level].mean()
+    return float(found / count)
+
+
 _NUMBERS = frozenset({"regression", "vector", "tensor"})
 _CLASSES = frozenset({"binary", "multiclass"})
 METRICS: dict[str, Metric] = {
@@ -88,6 +114,7 @@ METRICS: dict[str, Metric] = {
     "pearson": Metric(_pearson, frozenset({"regression"}), "max"),
     "roc_auc": Metric(_roc_auc, frozenset({"binary"}), "max", "probability"),
     "average_precision": Metric(_average_precision, frozenset({"binary"}), "max", "probability"),
+    "precision_at_l": Metric(_precision_at_l, frozenset({"binary"}), "max", "probability", pairs=True),
     "brier": Metric(lambda t, p: float(np.mean((p - t) ** 2)), frozenset({"binary"}), "min", "probability"),
     "cross_entropy": Metric(_cross_entropy, _CLASSES, "min", "probability"),
     "perplexity": Metric(lambda t, p: math.exp(_cross_entropy(t, p)), frozenset({"multiclass"}), "min", "probability"),
@@ -102,13 +129,15 @@ class Outcome:
     """Labels and predictions of one target in original units, rows in order.
 
     ``true`` and ``mask`` are ``(n,)`` or ``(n, k)``; ``pred`` the same shape, except for a multiclass target, where it
-    holds probabilities ``(n, c)``. For a binary target it holds the probability of the positive class.
+    holds probabilities ``(n, c)``. For a binary target it holds the probability of the positive class. ``ptr``
+    ``(n_items + 1,)`` says which rows are an item's, where it has several.
     """
 
     spec: TargetSpec
     true: np.ndarray
     mask: np.ndarray
     pred: np.ndarray
+    ptr: np.ndarray | None = None
 
 
 def score(name: str, outcomes: list[Outcome]) -> ScoreInfo:
@@ -117,7 +146,7 @@ def score(name: str, outcomes: list[Outcome]) -> ScoreInfo:
     The result says how many labels and targets it rests on, and why a target was left out.
     """
     metric = METRICS[name]
-    eligible = [o for o in outcomes if o.spec.kind in metric.kinds]
+    eligible = [o for o in outcomes if metric.scores(o.spec)]
     values: list[float] = []
     rows = 0
     skipped: dict[str, str] = {}
@@ -141,13 +170,28 @@ def score(name: str, outcomes: list[Outcome]) -> ScoreInfo:
             with warnings.catch_warnings():
                 # scikit-learn warns of a class missing among labels or predictions, which is common on small parts.
                 warnings.simplefilter("ignore", UserWarning)
-                values.append(metric.function(true, pred))
+                values.append(_by_item(metric, outcome) if metric.pairs else metric.function(true, pred))
         except UndefinedMetricError as why:
             skipped[outcome.spec.name] = str(why)
             continue
         rows += int(mask.sum())
     value = float(np.mean(values)) if values else None
     return ScoreInfo(value=value, rows=rows, targets_scored=len(values), targets=len(eligible), skipped=skipped)
+
+
+def _by_item(metric: Metric, outcome: Outcome) -> float:
+    """Return the mean of a metric over the items that have a value."""
+    if outcome.ptr is None:
+        raise ValueError("a metric of pairs needs to know which pairs are an item's")
+    true = np.where(outcome.mask, outcome.true, np.nan)
+    values = []
+    for start, end in itertools.pairwise(outcome.ptr.tolist()):
+        n = math.isqrt(end - start)
+        with contextlib.suppress(UndefinedMetricError):
+            values.append(metric.function(true[start:end].reshape(n, n), outcome.pred[start:end].reshape(n, n)))
+    if not values:
+        raise UndefinedMetricError("no item with a contact")
+    return float(np.mean(values))
 
 
 def softmax(logits: np.ndarray) -> np.ndarray:

@@ -6,7 +6,7 @@ A second column may say which of them are known (resolved residues): a label tha
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -95,24 +95,36 @@ def mask_unknown(
     DataError
         Some row with labels has no such mask, one of another length, or other signs.
     """
+    sizes = {row: len(labels.mask) for row, labels in enumerate(found) if labels is not None}
+    known = known_nodes(strings, sizes, target, table, target.level)
     result: list[NodeLabels | None] = [None] * len(found)
-    bad: list[tuple[int, str]] = []
     masked = 0
     for row, labels in enumerate(found):
-        if labels is None:
-            continue
+        if labels is not None:
+            masked += int((labels.mask & ~known[row]).sum())
+            kept = labels.mask & known[row]
+            result[row] = NodeLabels(np.where(kept, labels.values, 0), kept, labels.censored)
+    return result, masked
+
+
+def known_nodes(
+    strings: Sequence[str], sizes: Mapping[int, int], target: TargetSpec, table: Table, level: str
+) -> dict[int, np.ndarray]:
+    """Return which nodes of ``level`` are known, ``(m,)`` for each row of ``sizes`` (row -> ``m``).
+
+    Raises as :func:`mask_unknown` does.
+    """
+    known: dict[int, np.ndarray] = {}
+    bad: list[tuple[int, str]] = []
+    for row, size in sizes.items():
         try:
-            known = _known(strings[row], len(labels.mask), target.level)
+            known[row] = _known(strings[row], size, level)
         except LabelError as error:
             bad.append((row, str(error)))
-            continue
-        masked += int((labels.mask & ~known).sum())
-        kept = labels.mask & known
-        result[row] = NodeLabels(np.where(kept, labels.values, 0), kept, labels.censored)
     if bad:
         title = f"column {target.mask_column!r}: {len(bad)} rows do not say which labels of {target.name!r} are known."
-        raise table.fail(title, bad, f"Give a 1 or a 0 for every {target.level}.")
-    return result, masked
+        raise table.fail(title, bad, f"Give a 1 or a 0 for every {level}.")
+    return known
 
 
 def _known(text: str, length: int, level: str) -> np.ndarray:

@@ -13,7 +13,8 @@ from scipy.sparse.csgraph import connected_components
 
 from zoo.core.labels import parse_labels
 from zoo.core.merge import POLICIES, merge_labels, node_labels
-from zoo.core.node_labels import mask_unknown, parse_node_labels
+from zoo.core.node_labels import known_nodes, mask_unknown, parse_node_labels
+from zoo.core.pair_labels import lay_pairs, parse_pairs
 from zoo.core.report import Report
 from zoo.core.table import NUMBER, Table
 from zoo.core.types import Featurised, Labels, RowProblem
@@ -81,6 +82,7 @@ def assemble(
     *,
     duplicates: str,
     apart: Sequence[str] | None = None,
+    paired: str = "",
 ) -> Records:
     """Join the rows of a table with the items its inputs became.
 
@@ -93,6 +95,8 @@ def assemble(
     apart
         Per row of the table a text; rows with different texts are never merged. For official splits whose parts
         share inputs (``overlap: allow``): the part of each row.
+    paired
+        The level of the nodes that level ``pair`` makes pairs of, if the domain has it.
 
     Raises
     ------
@@ -112,7 +116,15 @@ def assemble(
     items = featurised.items.subset(first)
     report = Report(dropped=list(featurised.problems), notes=dict(featurised.notes))
     labels = _labels(
-        table, targets, featurised, rows=rows, items=items, inputs=columns[0], duplicates=duplicates, report=report
+        table,
+        targets,
+        featurised,
+        rows=rows,
+        items=items,
+        inputs=columns[0],
+        duplicates=duplicates,
+        report=report,
+        paired=paired,
     )
     weight = _weights(table, dataset, rows)
     for own in labels.values():
@@ -153,6 +165,7 @@ def _labels(
     inputs: list[str],
     duplicates: str,
     report: Report,
+    paired: str,
 ) -> dict[str, Labels]:
     labels: dict[str, Labels] = {}
     for target in targets:
@@ -168,7 +181,12 @@ def _labels(
             report.merged += merged
             continue
         length = np.full(len(table), -1, dtype=np.int64)
-        length[featurised.position] = featurised.items.n_source(target.level)
+        length[featurised.position] = featurised.items.n_source(paired if target.level == "pair" else target.level)
+        if target.level == "pair":
+            labels[target.name] = _pairs(
+                table, target, length, rows=rows, items=items, inputs=inputs, level=paired, report=report
+            )
+            continue
         given = parse_node_labels(strings, target, table.origin(target.source), length)
         what = f"{target.level} labels of {target.name}"
         if target.mask_column is not None:
@@ -188,6 +206,40 @@ def _labels(
         report.counts[f"{what} dropped, {target.level} removed"] = found.removed
         report.counts[f"duplicate rows without use of their {what}"] = len(found.unused_rows)
     return labels
+
+
+def _pairs(
+    table: Table,
+    target: TargetSpec,
+    length: np.ndarray,
+    *,
+    rows: list[np.ndarray],
+    items: Any,
+    inputs: list[str],
+    level: str,
+    report: Report,
+) -> Labels:
+    """Return the labels of all pairs of nodes of a level; ``length`` ``(n,)`` is the number of nodes of each row."""
+    pairs = parse_pairs(table.column(target.source), target, table.origin(target.source), length, level)
+    known = None
+    if target.mask_column is not None:
+        sizes = {row: int(length[row]) for row, own in enumerate(pairs) if own is not None}
+        column = table.column(target.mask_column)
+        known = known_nodes(column, sizes, target, table.origin(target.mask_column), level)
+    found = lay_pairs(
+        pairs,
+        known,
+        rows,
+        inputs,
+        ptr=items.node_ptr(level),
+        source=items.node_source(level),
+        pair_ptr=items.node_ptr(target.level),
+        separation=target.separation,
+    )
+    report.counts[f"pairs of {target.name} left out, closer than {target.separation} {level}s"] = found.close
+    report.counts[f"pairs of {target.name} dropped, {level} removed"] = found.removed
+    report.counts[f"duplicate rows without use of their pairs of {target.name}"] = len(found.unused_rows)
+    return found.labels
 
 
 def _features(table: Table, dataset: DatasetSpec, position: np.ndarray) -> tuple[list[str], np.ndarray | None]:

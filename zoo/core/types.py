@@ -136,7 +136,7 @@ class Items(Protocol):
         ...
 
     def node_ptr(self, level: str) -> np.ndarray:
-        """Return ``(n + 1,)`` offsets of each item's nodes at a node level (``atom``, ``bond``, ``residue``)."""
+        """Return ``(n + 1,)`` offsets of each item's nodes at a node level (``atom``, ``residue``, ``pair``)."""
         ...
 
     def node_source(self, level: str) -> np.ndarray:

@@ -46,20 +46,32 @@ def turn(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 
 
 class SelfAttention(nn.Module):
-    """Attention with rotary positions; the weights are made only where they are asked for."""
+    """Attention with rotary positions; the weights are made only where they are asked for.
 
-    def __init__(self, width: int, heads: int) -> None:
+    With ``maps_only`` there is nothing but what they need, and :meth:`maps` gives them.
+    """
+
+    def __init__(self, width: int, heads: int, *, maps_only: bool = False) -> None:
         super().__init__()
         self.heads, self.head_width = heads, width // heads
         self.k_proj = nn.Linear(width, width)
-        self.v_proj = nn.Linear(width, width)
+        if not maps_only:
+            self.v_proj = nn.Linear(width, width)
         self.q_proj = nn.Linear(width, width)
-        self.out_proj = nn.Linear(width, width)
-        for layer in (self.k_proj, self.v_proj, self.q_proj):
-            nn.init.xavier_uniform_(layer.weight, gain=2**-0.5)
-        nn.init.xavier_uniform_(self.out_proj.weight)
-        for layer in (self.k_proj, self.v_proj, self.q_proj, self.out_proj):
-            nn.init.zeros_(layer.bias)
+        if not maps_only:
+            self.out_proj = nn.Linear(width, width)
+        for name, parameter in self.named_parameters():
+            if name.endswith("bias"):
+                nn.init.zeros_(parameter)
+            else:
+                nn.init.xavier_uniform_(parameter, gain=1.0 if name.startswith("out_proj") else 2**-0.5)
+
+    def maps(self, x: Tensor, around: Surroundings) -> Tensor:
+        """Return the attention ``(r, heads, t, t)`` alone."""
+        query, key = self._split(self.q_proj(x)), self._split(self.k_proj(x))
+        query, key = turn(query, around.cos, around.sin), turn(key, around.cos, around.sin)
+        with torch.autocast(x.device.type, enabled=False):
+            return _weights(query, key, around.visible)
 
     def forward(self, x: Tensor, around: Surroundings, *, maps: bool = False) -> tuple[Tensor, Tensor | None]:
         """Return ``(r, t, d)``, and the attention ``(r, heads, t, t)`` with ``maps``."""
@@ -86,12 +98,17 @@ class SelfAttention(nn.Module):
 
 
 def _explicit(query: Tensor, key: Tensor, value: Tensor, visible: Tensor | None) -> tuple[Tensor, Tensor]:
+    weights = _weights(query, key, visible)
+    return weights.to(value.dtype) @ value, weights
+
+
+def _weights(query: Tensor, key: Tensor, visible: Tensor | None) -> Tensor:
     score = (query * query.shape[-1] ** -0.5) @ key.transpose(-1, -2)
     if visible is not None:
         score = score.masked_fill(~visible, -torch.inf)
     dtype = torch.float64 if score.dtype == torch.float64 else torch.float32
-    weights = score.softmax(dim=-1, dtype=dtype)
-    return weights.to(value.dtype) @ value, weights
+    weights: Tensor = score.softmax(dim=-1, dtype=dtype)
+    return weights
 
 
 class TransformerLayer(nn.Module):
@@ -111,3 +128,16 @@ class TransformerLayer(nn.Module):
         x = x + found
         x = x + self.fc2(F.gelu(self.fc1(self.final_layer_norm(x))))
         return x, weights
+
+
+class MapsLayer(nn.Module):
+    """What a layer's attention maps need of it: the last layer, where nothing but contacts is asked for."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.self_attn = SelfAttention(width, heads, maps_only=True)
+        self.self_attn_layer_norm = nn.LayerNorm(width)
+
+    def forward(self, x: Tensor, around: Surroundings, *, maps: bool = True) -> tuple[Tensor, Tensor]:  # noqa: ARG002
+        """Return ``x`` as it is, and the attention ``(r, heads, t, t)``."""
+        return x, self.self_attn.maps(self.self_attn_layer_norm(x), around)

@@ -6,6 +6,7 @@ Features are computed from the sequences alone; scales and weights are fitted on
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -30,6 +31,7 @@ HALF_WINDOW = 7
 """Residues on each side of the one that is asked for."""
 MOST_RESIDUES = 400_000
 """Residues that a linear model on windows is fitted on; of more, so many are drawn."""
+RARE = 20
 
 _CODE = np.full(256, LETTERS.index("X"), np.int64)
 _CODE[np.frombuffer(LETTERS.encode(), np.uint8)] = np.arange(len(LETTERS))
@@ -162,6 +164,37 @@ def window(
         return Ridge() if kind == "regression" else LogisticRegression(max_iter=1000, tol=1e-3)
 
     return fitted(make, features, values, mask, nodes, kind=kind)
+
+
+def separation(
+    inputs: Sequence[str],
+    ptr: np.ndarray,
+    values: np.ndarray,
+    mask: np.ndarray,
+    train: np.ndarray,
+    *,
+    kind: str,
+    seed: int,
+    threads: int = 1,
+) -> np.ndarray:
+    """Predict of a pair of residues how often pairs as far apart along the chain are in contact.
+
+    Of separations that are rare in training, the frequency over all pairs counts as much as :data:`RARE` pairs.
+    """
+    del inputs, kind, seed, threads
+    apart = np.concatenate([_separations(math.isqrt(n)) for n in np.diff(ptr).tolist()])
+    nodes, _ = ragged_index(ptr, train)
+    columns = []
+    for y, valid in zip(values.T, mask.T, strict=True):
+        own = nodes[valid[nodes]]
+        total = np.bincount(apart[own], minlength=int(apart.max(initial=0)) + 1)
+        hits = np.bincount(apart[own], y[own], minlength=len(total))
+        columns.append(((hits + RARE * y[own].mean()) / (total + RARE))[apart])
+    return np.stack(columns, axis=1)
+
+
+def _separations(n: int) -> np.ndarray:
+    return np.abs(np.subtract.outer(np.arange(n), np.arange(n))).ravel()
 
 
 def composition_features(inputs: Sequence[str]) -> np.ndarray:

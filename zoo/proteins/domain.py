@@ -9,7 +9,7 @@ from zoo.specs.task import ModelChoice, Recipe, TrainSpec
 DOMAIN = Domain(
     name="proteins",
     item_level="sequence",
-    node_levels=("residue", "token"),
+    node_levels=("residue", "token", "pair"),
     input_kind="sequence",
     featuriser=NAME,
     featuriser_version=VERSION,
@@ -30,9 +30,11 @@ DOMAIN = Domain(
     default_split="identity",
     default_baselines={
         "regression": ("mean", "kmers", "nearest", "window"),
-        "binary": ("majority", "kmers", "nearest", "window"),
+        "binary": ("majority", "kmers", "nearest", "window", "separation"),
         "multiclass": ("majority", "kmers", "nearest", "window"),
     },
+    paired="residue",
+    pair_baselines={"separation": "zoo.proteins.baselines:separation"},
     pairs="zoo.proteins.weights:add_contacts",
     published="zoo.proteins.weights:OFFICIAL",
     default_recipe=Recipe(

@@ -8,7 +8,7 @@ rounds, and that padding and special tokens never leave the encoder.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import torch
@@ -18,12 +18,14 @@ from torch.utils.checkpoint import checkpoint
 from zoo.core.options import with_defaults
 from zoo.errors import InputError, unknown_name
 from zoo.proteins.alphabet import MASK, PAD, TOKENS
-from zoo.proteins.attention import Surroundings, TransformerLayer, rotary_tables
+from zoo.proteins.attention import MapsLayer, Surroundings, TransformerLayer, rotary_tables
 from zoo.proteins.esm2_heads import ContactHead, LanguageHead
 from zoo.proteins.pooling import MeanPooling, make_pooling
 from zoo.proteins.tokens import Tokens
 
 LEVELS = ("sequence", "residue", "token", "pair")
+MOST_NUMBERS = 2**26
+"""Numbers in the attention maps of the rows that are worked off at once for contacts."""
 MASKED_IN_TRAINING = 0.15 * 0.8
 """Share of the tokens that were ``<mask>`` when ESM-2 was trained."""
 
@@ -60,6 +62,11 @@ class ESM2(nn.Module):
         Embed ``<mask>`` as zero and scale by the share of masks, as ESM-2 was trained.
     checkpointing
         Keep no activation inside a layer for the backward, but compute it again: less memory, a third more time.
+
+    Notes
+    -----
+    Contacts need every attention map at once. A protein of 1,000 residues costs about 2.4 GB with the sizes of 8M (120
+    maps), 4 GB to train; its labels cost 5 MB.
     """
 
     VERSION: ClassVar[int] = 1
@@ -91,8 +98,11 @@ class ESM2(nn.Module):
         self.embed_tokens = nn.Embedding(len(TOKENS), width, padding_idx=PAD)
         nn.init.normal_(self.embed_tokens.weight, std=0.02)
         nn.init.zeros_(self.embed_tokens.weight[PAD])
-        self.layers = nn.ModuleList(TransformerLayer(width, heads) for _ in range(n))
-        self.emb_layer_norm_after = nn.LayerNorm(width, elementwise_affine=bool(hp["final_norm"]))
+        self.maps_only = set(levels) == {"pair"}
+        kinds = [TransformerLayer] * (n - 1) + [MapsLayer if self.maps_only else TransformerLayer]
+        self.layers = nn.ModuleList(kind(width, heads) for kind in kinds)
+        if not self.maps_only:
+            self.emb_layer_norm_after = nn.LayerNorm(width, elementwise_affine=bool(hp["final_norm"]))
         if "token" in levels:
             self.lm_head = LanguageHead(width, len(TOKENS))
         if "pair" in levels:
@@ -136,9 +146,13 @@ class ESM2(nn.Module):
         ``(sum of n_i^2, 1)``, each protein's matrix row by row.
         """
         last = len(self.layers)
+        if self.maps_only:
+            return {"pair": self._pairs(tokens)}
         found = self.run(tokens, layers=[last], maps="pair" in self.levels)
-        residues = tokens.to_residues(found.states[last])
         outputs: dict[str, Tensor] = {}
+        if "pair" in self.levels:
+            outputs["pair"] = torch.cat([m.reshape(-1, 1) for m in self.contact_logits(tokens, found)])
+        residues = tokens.to_residues(found.states[last])
         if "residue" in self.levels:
             outputs["residue"] = residues
         if "sequence" in self.levels:
@@ -147,8 +161,6 @@ class ESM2(nn.Module):
         if "token" in self.levels:
             asked = residues if tokens.hidden is None else residues.index_select(0, tokens.hidden)
             outputs["token"] = self.lm_head(asked, self.embed_tokens.weight)
-        if "pair" in self.levels:
-            outputs["pair"] = torch.cat([m.reshape(-1, 1) for m in self.contact_logits(tokens, found)])
         return outputs
 
     def embed(self, tokens: Tokens, level: str, layer: int | None = None) -> Tensor:
@@ -165,9 +177,13 @@ class ESM2(nn.Module):
             0 is the embedding; by default, and for pairs always, the last.
         """
         if level == "pair":
-            logits = self.contact_logits(tokens, self.run(tokens, maps=True))
-            return torch.cat([own.reshape(-1, 1) for own in logits]).sigmoid()
+            return self._pairs(tokens).sigmoid()
         number = len(self.layers) if layer is None else layer
+        if self.maps_only and number == len(self.layers):
+            raise InputError(
+                f"this model was trained for contacts alone, and of its last layer it has nothing but attention. Use "
+                f"--layer {number - 1}, or --level pair."
+            )
         state = self.run(tokens, layers=[number], until=number).states[number]
         residues = tokens.to_residues(state)
         if level == "residue":
@@ -216,8 +232,21 @@ class ESM2(nn.Module):
             x = x * (1 - MASKED_IN_TRAINING) / (1 - share)[:, None, None]
         return x.masked_fill(~is_token.unsqueeze(-1), 0.0)
 
+    def _pairs(self, tokens: Tokens) -> Tensor:
+        """Return ``(sum of n_i^2, 1)`` logits of contacts; without gradients a few rows at a time, for their maps."""
+        numbers = self.contact_head.regression.in_features * tokens.rows.shape[1] ** 2
+        most = len(tokens.rows) if torch.is_grad_enabled() else max(1, MOST_NUMBERS // numbers)
+        logits: list[Tensor] = []
+        for rows, lengths in zip(torch.split(tokens.rows, most), torch.split(tokens.lengths, most), strict=True):
+            own = replace(tokens, rows=rows, lengths=lengths)
+            logits += self.contact_logits(own, self.run(own, maps=True))
+        return torch.cat([own.reshape(-1, 1) for own in logits])
+
     def contact_logits(self, tokens: Tokens, found: Pass) -> list[Tensor]:
-        """Return each protein's ``(n_i, n_i)`` logits of contacts, from a pass that kept its maps."""
+        """Return each protein's ``(n_i, n_i)`` logits of contacts, from a pass that kept its maps.
+
+        A batch without a protein has one row, and with it one matrix of no residue.
+        """
         if tokens.windowed:
             raise InputError(
                 "contacts need a whole protein in one row, and this one is cut into windows. Raise "
@@ -231,7 +260,7 @@ class ESM2(nn.Module):
         between = (inside.unsqueeze(1) & inside.unsqueeze(2))[:, None]
         maps = torch.where(between, found.maps.flatten(1, 2)[..., 1:-1, 1:-1], 0.0)
         logits: Tensor = self.contact_head(maps.to(self.contact_head.regression.weight.dtype))
-        return [logits[i, : sizes[i], : sizes[i]] for i in range(tokens.n_proteins)]
+        return [logits[i, :n, :n] for i, n in enumerate(sizes)]
 
 
 def _check(levels: Sequence[str], hp: dict[str, Any]) -> None:

@@ -6,6 +6,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+RARE = -3.0
+"""The logit that contacts start from: about one pair in twenty, for to learn that they are rare takes many steps."""
+
 
 class LanguageHead(nn.Module):
     """Logits of the 33 tokens; the matrix is that of the embedding, stored there alone."""
@@ -28,6 +31,9 @@ class ContactHead(nn.Module):
     def __init__(self, n_maps: int) -> None:
         super().__init__()
         self.regression = nn.Linear(n_maps, 1)
+        # Attention between two residues is about one over their number: small weights would make nothing of it.
+        nn.init.normal_(self.regression.weight)
+        nn.init.constant_(self.regression.bias, RARE)
 
     def forward(self, maps: Tensor) -> Tensor:
         """Return ``(r, l, l)`` logits from ``(r, n_maps, l, l)`` maps between residues, 0 where there is none."""

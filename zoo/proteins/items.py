@@ -10,6 +10,7 @@ import torch
 
 from zoo.core.masking import Hidden
 from zoo.core.ragged import ragged_index
+from zoo.errors import InputError
 from zoo.proteins.alphabet import CLS, EOS, FIRST_RESIDUE, MASK, N_AMINO_ACIDS, PAD, is_standard
 from zoo.proteins.tokens import Tokens
 from zoo.proteins.windows import window_shares, window_starts
@@ -63,9 +64,18 @@ class ProteinItems:
         cost: np.ndarray = count * rows * (1 + rows / AS_DEAR_AS_THE_REST)
         return cost
 
-    def node_ptr(self, level: str) -> np.ndarray:  # noqa: ARG002 - tokens are residues
-        """Return ``(n + 1,)`` offsets of the residues."""
-        return self.ptr
+    def node_ptr(self, level: str) -> np.ndarray:
+        """Return ``(n + 1,)`` offsets of the residues, which tokens are too, or of the ``n_i^2`` pairs of residues."""
+        if level != "pair":
+            return self.ptr
+        longest = int(self.size().max(initial=0))
+        if longest > self.window[0]:
+            raise InputError(
+                f"pairs need a whole protein at once, and one of {longest:,} residues is cut into windows of "
+                f"{int(self.window[0]):,}. Raise --set model.featuriser.max_length={longest}, or leave out longer "
+                "proteins with --set model.featuriser.long=error."
+            )
+        return _bounds(self.size() ** 2)
 
     def node_source(self, level: str) -> np.ndarray:  # noqa: ARG002
         """Return each residue's index in its input."""

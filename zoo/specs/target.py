@@ -11,6 +11,10 @@ from zoo.specs.base import Spec
 Level = Literal["molecule", "atom", "bond", "sequence", "residue", "token", "pair", "image", "voxel", "structure"]
 _OF_NODES = frozenset({"atom", "bond", "residue"})
 TargetKind = Literal["regression", "binary", "multiclass", "vector", "tensor"]
+NODE_LEVELS: frozenset[str] = frozenset({"atom", "bond", "residue", "pair"})
+"""Levels with many labels an item that stand in a column."""
+MIN_SEPARATION = 6
+"""Closer along a chain than this, nodes touch whatever the structure, and say nothing of it."""
 LossName = Literal["mse", "mae", "huber", "bce", "cross_entropy"]
 DEFAULT_LOSS: dict[str, LossName] = {
     "regression": "mse",
@@ -44,6 +48,9 @@ class TargetSpec(Spec):
     mask_column: str | None = None
     """Column that says for every node whether its label is known, as ``0111`` or ``[0, 1, 1, 1]`` (resolved residues).
     """
+    min_separation: Annotated[int, Field(ge=1)] | None = None
+    """At level ``pair``, whose cells list the pairs in contact (``[[0, 12], [3, 40]]``): pairs of nodes closer in the
+    input are masked. Default: 6; 24 leaves what is called long range."""
     pos_weight: Annotated[float, Field(gt=0)] | None = None
     class_weights: list[float] | None = None
     transform: Literal["standardize", "none", "log10"] | None = None
@@ -82,9 +89,22 @@ class TargetSpec(Spec):
 
     @model_validator(mode="after")
     def _check_mask(self) -> TargetSpec:
-        if self.mask_column is not None and self.level not in ("atom", "bond", "residue"):
+        if self.mask_column is not None and self.level not in NODE_LEVELS:
             raise ValueError(f"`mask_column` needs a level with many labels an item, not {self.level!r}")
         return self
+
+    @model_validator(mode="after")
+    def _check_pairs(self) -> TargetSpec:
+        if self.level != "pair" and self.min_separation is not None:
+            raise ValueError(f"`min_separation` goes with level 'pair', not {self.level!r}")
+        if self.level == "pair" and (self.kind != "binary" or self.classes is not None):
+            raise ValueError("a target of pairs is binary, without `classes`: its column lists the pairs in contact")
+        return self
+
+    @property
+    def separation(self) -> int:
+        """The least separation of pairs, spelled out."""
+        return self.min_separation or MIN_SEPARATION
 
     @property
     def source(self) -> str:

@@ -37,7 +37,7 @@ def check_baselines(domain: Domain, names: list[str]) -> None:
         prefix, _, short = name.partition(":")
         if prefix != domain.name:
             raise InputError(f"baseline {name!r}: write {domain.name}:NAME.")
-        known = {**domain.baselines, **domain.node_baselines}
+        known = {**domain.baselines, **domain.node_baselines, **domain.pair_baselines}
         if short not in known:
             raise unknown_name("baseline", short, known)
 
@@ -62,7 +62,8 @@ def _outcomes(prepared: Prepared, name: str, targets: list[TargetSpec]) -> list[
             return []
         train = prepared.labels("train")
         return [make_outcome(t, _constant(t, train[t.name], len(test[t.name].mask)), test[t.name]) for t in targets]
-    table = domain.node_baselines if nodes else domain.baselines
+    of_nodes = domain.pair_baselines if targets[0].level == "pair" else domain.node_baselines
+    table = of_nodes if nodes else domain.baselines
     if short not in table:
         return []
     labels = [records.labels[t.name] for t in targets]

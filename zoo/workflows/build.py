@@ -114,7 +114,9 @@ def load_data(
     raw = table.column(dataset.by_role("input")[0].name)
     featurised = featurise(domain, raw, options)
     apart = _apart(task, table, folder)
-    records = assemble(table, dataset, task.targets, featurised, duplicates=task.duplicates, apart=apart)
+    records = assemble(
+        table, dataset, task.targets, featurised, duplicates=task.duplicates, apart=apart, paired=domain.paired
+    )
     return Data(domain, table, records, featuriser_options(domain, options), digest, folder)
 
 

@@ -290,8 +290,8 @@ def _numbers(got: Sequence[Any], want: Sequence[Any]) -> tuple[Tensor, Tensor]:
     pairs: list[tuple[float, float]] = []
     for a, b in zip(got, want, strict=True):
         if isinstance(a, str) and a.startswith("["):
-            lists = (json.loads(a), json.loads(b))
-            pairs += [tuple(float("nan") if v is None else float(v) for v in p) for p in zip(*lists, strict=True)]  # type: ignore[misc]
+            lists = [np.asarray(json.loads(v), np.float64).ravel().tolist() for v in (a, b)]
+            pairs += zip(*lists, strict=True)
         elif isinstance(a, float) and isinstance(b, float | int):
             pairs.append((a, float(b)))
         else:

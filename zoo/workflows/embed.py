@@ -120,8 +120,7 @@ def _find(model: str | Path, includes: list[Path], mirror: Path | None, *, pairs
 
 def _check(model: Model, level: str, layer: int | None, *, on_invalid: str, dtype: str, out: Path | None) -> None:
     domain, encoder = model.domain, model.network.encoder
-    levels = (domain.item_level, *domain.node_levels, *(["pair"] if domain.pairs else []))
-    levels = tuple(name for name in levels if name != "token")
+    levels = tuple(name for name in (domain.item_level, *domain.node_levels) if name != "token")
     if level not in levels:
         raise unknown_name("level", level, levels)
     if on_invalid not in ("skip", "error"):
@@ -222,7 +221,7 @@ def _layout(items: Any, level: str, item_level: str) -> tuple[np.ndarray, np.nda
     if level == item_level:
         return np.ones(len(items), np.int64), None
     if level == "pair":
-        return np.diff(items.node_ptr("residue")) ** 2, None
+        return np.diff(items.node_ptr(level)), None
     return np.diff(items.node_ptr(level)), items.node_source(level)
 
 

@@ -175,8 +175,7 @@ def _named(catalog: Catalog, name: str) -> tuple[TaskSpec, DatasetSpec]:
 def _metrics_of(spec: ModelSpec) -> list[MetricSpec]:
     """Return the metrics the model was reported with, else all that fit its targets."""
     reported = next(iter(spec.provenance.metrics.values()), None)
-    kinds = {t.kind for t in spec.targets}
-    names = list(reported) if reported else [n for n, m in METRICS.items() if m.kinds & kinds]
+    names = list(reported) if reported else [n for n, m in METRICS.items() if any(map(m.scores, spec.targets))]
     return metric_specs(names)
 
 

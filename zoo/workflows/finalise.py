@@ -32,6 +32,7 @@ from zoo.workflows.cards import bundle_readme
 from zoo.workflows.load import pick_device
 from zoo.workflows.merge import merge
 from zoo.workflows.model import Model, describe, in_input_order, prediction_columns
+from zoo.workflows.pairs import describe_pairs, listed, pick_pairs
 from zoo.workflows.pretrained import adapter_of, provenance_of
 
 
@@ -152,6 +153,11 @@ def _predictions(prepared: Prepared, items: Items, pred: Mapping[str, np.ndarray
     columns: list[list[Any]] = [records.first_rows[test].tolist(), [records.inputs[i] for i in test]]
     for target in prepared.run.task.targets:
         header += [target.name, *prediction_columns(target)]
+        if target.level == "pair":
+            level, own = prepared.data.domain.paired, labels[target.name]
+            columns.append(listed(pick_pairs(items, level, target, own.mask[:, 0] & (own.values[:, 0] > 0))))
+            columns += describe_pairs(items, level, target, pred[target.name]).values()
+            continue
         found = [_true_values(target, labels[target.name]), *describe(target, pred[target.name]).values()]
         hiding = prepared.datamodule.source.hiding
         if hiding is not None and target.name in hiding.targets:

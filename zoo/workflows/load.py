@@ -92,8 +92,10 @@ def check_example(folder: Path, model: Model, tolerance: float = 1e-4) -> float:
 
 def _difference(a: Any, b: Any) -> float:
     if isinstance(a, str) and a.startswith("["):
-        pairs = zip(json.loads(a), json.loads(b), strict=True)
-        return max((_difference(x, y) for x, y in pairs), default=0.0)
+        got, want = json.loads(a), json.loads(b)
+        if len(got) != len(want):
+            return float("inf")
+        return max((_difference(x, y) for x, y in zip(got, want, strict=True)), default=0.0)
     if isinstance(a, float) and isinstance(b, float | int):
         return abs(a - b) / max(1.0, abs(b))
     return 0.0 if a == b else float("inf")

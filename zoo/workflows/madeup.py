@@ -21,6 +21,7 @@ from zoo.specs.task import SplitSpec, TaskSpec
 from zoo.workflows.model import Model, in_input_order
 from zoo.workflows.network import DTYPES, build_network
 from zoo.workflows.owndata import labelled_file
+from zoo.workflows.pairs import ItemPairs, listed, pick_pairs
 
 _PART = "zoo_part"
 _LEAST = 3
@@ -79,6 +80,9 @@ def _teacher(model: Model, items: Any) -> dict[str, np.ndarray]:
 def _labels(model: Model, target: TargetSpec, items: Any, raw: np.ndarray) -> list[str]:
     """Return a target's labels as cells of a table, from raw outputs ``(n, k)``."""
     first = raw[:, 0].astype(np.float64)
+    if target.level == "pair":
+        found = pick_pairs(items, model.domain.paired, target, np.ones(len(first), bool))
+        return listed([_likeliest(own, first) for own in found])
     if target.kind in ("binary", "multiclass"):
         names = target.class_names
         # Nodes by the rank of their output, so that like ones are alike; items in turn, so that each class occurs.
@@ -92,3 +96,9 @@ def _labels(model: Model, target: TargetSpec, items: Any, raw: np.ndarray) -> li
     if target.level != model.domain.item_level:
         return in_input_order(items, target.level, cells)
     return [str(cell) for cell in cells]
+
+
+def _likeliest(pairs: ItemPairs, output: np.ndarray) -> ItemPairs:
+    """Return the likeliest hundredth of an item's pairs, at least one: contacts are rare, more are hard to learn."""
+    best = np.argsort(-output[pairs.places], kind="stable")[: max(1, len(pairs.places) // 100)]
+    return ItemPairs(pairs.positions[best], pairs.places[best])

@@ -27,6 +27,7 @@ from zoo.specs.model import ModelSpec
 from zoo.specs.target import TargetSpec
 from zoo.workflows.foreign import warn_of_foreign
 from zoo.workflows.network import DTYPES
+from zoo.workflows.pairs import describe_pairs
 
 _log = logging.getLogger("zoo")
 _CHUNK = 8192
@@ -78,7 +79,8 @@ class Model:
         DataFrame
             The input's columns, rows in order, then per target ``<target>_pred`` in its unit (classes: the label)
             with ``<target>_prob`` or ``<target>_prob_<class>``, and ``error``. Atom and bond values are JSON lists in
-            the input's order, null for atoms that standardisation removed.
+            the input's order, null for atoms that standardisation removed. Of pairs there is a JSON list of those
+            whose probability is at least 0.5, ``[i, j]`` by position from 0, and beside it one of their probabilities.
 
         Raises
         ------
@@ -205,10 +207,7 @@ class Model:
 
     def _columns(self, target: TargetSpec, pred: np.ndarray, found: Featurised, n: int) -> dict[str, list[Any]]:
         columns: dict[str, list[Any]] = {name: [None] * n for name in prediction_columns(target)}
-        for name, values in describe(target, pred).items():
-            per_item = values
-            if target.level != self.domain.item_level:
-                per_item = in_input_order(found.items, target.level, values)
+        for name, per_item in describe_items(self.domain, found.items, target, pred).items():
             for position, value in zip(found.position.tolist(), per_item, strict=True):
                 columns[name][position] = value
         return columns
@@ -239,6 +238,16 @@ def in_input_order(items: Items, level: str, values: Sequence[Any]) -> list[str]
             row[int(source[node])] = values[node]
         lists.append(json.dumps(row))
     return lists
+
+
+def describe_items(domain: Domain, items: Items, target: TargetSpec, pred: np.ndarray) -> dict[str, list[Any]]:
+    """Return the columns of :func:`prediction_columns`, a value per item, from those of items or nodes."""
+    if target.level == "pair":
+        return dict(describe_pairs(items, domain.paired, target, pred))
+    columns = describe(target, pred)
+    if target.level == domain.item_level:
+        return columns
+    return {name: in_input_order(items, target.level, values) for name, values in columns.items()}
 
 
 def describe(target: TargetSpec, pred: np.ndarray) -> dict[str, list[Any]]:

@@ -26,6 +26,7 @@ _METRICS: dict[str, list[str]] = {
     "regression": ["rmse", "mae", "r2", "spearman"],
     "binary": ["roc_auc", "average_precision", "accuracy", "mcc"],
     "multiclass": ["balanced_accuracy", "accuracy", "cross_entropy"],
+    "pair": ["average_precision", "roc_auc", "precision_at_l"],
 }
 
 
@@ -134,6 +135,8 @@ def _target(
     table: Table, name: str, kind: str | None, domain: Domain, lengths: dict[int, int]
 ) -> tuple[TargetSpec, str]:
     found = infer_kind(table.column(name), name, table.origin(name), lengths)
+    if found.pairs:
+        return _pair_target(table, name, kind, domain), found.reason
     level = domain.node_levels[0] if found.nodes else domain.item_level
     chosen: Any = kind or found.kind
     reason = "asked for" if kind is not None and kind != found.kind else found.reason
@@ -153,6 +156,13 @@ def _target(
     positive = found.positive if chosen == "binary" and classes == found.classes else None
     spec = TargetSpec(name=name.strip(), column=name, level=level, kind=chosen, classes=classes, positive=positive)  # type: ignore[arg-type]
     return spec, reason
+
+
+def _pair_target(table: Table, name: str, kind: str | None, domain: Domain) -> TargetSpec:
+    if not domain.paired or kind not in (None, "binary"):
+        why = f"--kind {kind} has no place there" if domain.paired else f"{domain.name} have no such level"
+        raise DataError(f"{table.path}: column {name!r} lists pairs [i, j] of nodes in contact, and {why}.")
+    return TargetSpec(name=name.strip(), column=name, level="pair", kind="binary")
 
 
 def _dataset(
@@ -210,7 +220,8 @@ def labelled_file(
 
 def _task(dataset: DatasetSpec, domain: Domain, targets: list[TargetSpec]) -> TaskSpec:
     kinds = list(dict.fromkeys(t.kind for t in targets))
-    metrics = metric_specs(dict.fromkeys(name for kind in kinds for name in _METRICS[kind]))
+    reported = dict.fromkeys("pair" if t.level == "pair" else t.kind for t in targets)
+    metrics = metric_specs(dict.fromkeys(name for group in reported for name in _METRICS[group]))
     baselines = [f"{domain.name}:{b}" for b in dict.fromkeys(b for k in kinds for b in domain.default_baselines[k])]
     return TaskSpec(
         name=dataset.name,

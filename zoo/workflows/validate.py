@@ -191,7 +191,8 @@ def _check_names(task: TaskSpec) -> str:
         load_object(domain.architectures[model])
     for baseline in task.baselines:
         owner, _, short = baseline.partition(":")
-        table = {**get_domain(owner).baselines, **get_domain(owner).node_baselines}
+        named = get_domain(owner)
+        table = {**named.baselines, **named.node_baselines, **named.pair_baselines}
         if short not in table:
             raise unknown_name(f"baseline of {owner}", short, table)
         load_object(table[short])
@@ -216,7 +217,7 @@ def _check_metrics(task: TaskSpec) -> None:
             raise SpecError(
                 f"the metric {metric.name!r} has the direction {known.direction!r}, not {metric.direction!r}."
             )
-        if not kinds & known.kinds:
+        if not any(known.scores(target) for target in task.targets):
             raise SpecError(
                 f"the metric {metric.name!r} scores {', '.join(sorted(known.kinds))}; the targets are"
                 f" {', '.join(sorted(kinds))}."

@@ -137,7 +137,8 @@ def _metrics(module: ZooModule, data: ZooDataModule, meter: Meter) -> None:
 def _spoilt(labels: Labels, number: int) -> Labels:
     floats = labels.values.dtype.kind == "f"
     wild = _POISON[number] if floats else _WRONG_CLASS[number % len(_WRONG_CLASS)]
-    return replace(labels, values=np.where(labels.mask, labels.values, wild))
+    with np.errstate(over="ignore"):  # small floats hold no more than inf
+        return replace(labels, values=np.where(labels.mask, labels.values, wild))
 
 
 @torch.no_grad()

@@ -286,15 +286,15 @@ def _sorted_outputs(prepared: Prepared, module: ZooModule, items: Any, index: np
 
 
 def _numbers(got: Sequence[Any], want: Sequence[Any]) -> tuple[Tensor, Tensor]:
-    """Return two columns of predictions as numbers; texts become 0 and 1, for equal and not."""
-    pairs: list[tuple[float, float]] = []
-    for a, b in zip(got, want, strict=True):
-        if isinstance(a, str) and a.startswith("["):
-            lists = (json.loads(a), json.loads(b))
-            pairs += [tuple(float("nan") if v is None else float(v) for v in p) for p in zip(*lists, strict=True)]  # type: ignore[misc]
-        elif isinstance(a, float) and isinstance(b, float | int):
-            pairs.append((a, float(b)))
-        else:
-            pairs.append((float(a != b), 0.0))
+    """Return two columns of predictions as numbers, lists node by node; texts become 0 and 1, for equal and not."""
+    pairs = [pair for a, b in zip(got, want, strict=True) for pair in _pairs(a, b)]
     columns = torch.tensor(pairs, dtype=torch.float64).reshape(-1, 2)
     return columns[:, 0], columns[:, 1]
+
+
+def _pairs(a: Any, b: Any) -> list[tuple[float, float]]:
+    if isinstance(a, str) and a.startswith("["):
+        return [pair for p in zip(json.loads(a), json.loads(b), strict=True) for pair in _pairs(*p)]
+    if isinstance(a, float) and isinstance(b, float | int):
+        return [(a, float(b))]
+    return [(float(a != b), 0.0)]

@@ -1,5 +1,6 @@
 """The ladder on tasks and bundles: what is right passes, what is broken on purpose fails."""
 
+import json
 import shutil
 
 import numpy as np
@@ -138,6 +139,26 @@ def test_a_bundle_whose_data_are_gone_is_verified_on_its_examples(tmp_path, quic
     assert failures(found) == {}
     shutil.move(run.bundle, tmp_path / "alone")  # without a run beside it, no file of one's own is known either
     assert failures(zoo.verify(tmp_path / "alone", rungs=[1, 7])) == {}
+
+
+def test_a_bundle_of_every_kind_reproduces_its_examples(trained, monkeypatch):
+    assert failures(zoo.verify(trained.run.bundle, rungs=[7], includes=trained.includes)) == {}
+    real = cases.read_example
+
+    def changed(folder):
+        """Another label, number or node in the last prediction."""
+        example = real(folder)
+        name = next(iter(example["outputs"]))
+        *others, last = example["outputs"][name]
+        if isinstance(last, str) and last.startswith("["):
+            last = json.dumps([*json.loads(last)[:-1], "-"])
+        else:
+            last = last + 1e-3 if isinstance(last, float) else f"not {last}"
+        return {**example, "outputs": {**example["outputs"], name: [*others, last]}}
+
+    monkeypatch.setattr(cases, "read_example", changed)
+    found = failures(zoo.verify(trained.run.bundle, rungs=[7], includes=trained.includes))
+    assert "recorded predictions: error" in found[7]
 
 
 def test_what_cannot_be_verified_is_refused(freesolv):

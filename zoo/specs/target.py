@@ -9,7 +9,6 @@ from pydantic import Field, model_validator
 from zoo.specs.base import Spec
 
 Level = Literal["molecule", "atom", "bond", "sequence", "residue", "token", "pair", "image", "voxel", "structure"]
-_OF_NODES = frozenset({"atom", "bond", "residue"})
 TargetKind = Literal["regression", "binary", "multiclass", "vector", "tensor"]
 NODE_LEVELS: frozenset[str] = frozenset({"atom", "bond", "residue", "pair"})
 """Levels with many labels an item that stand in a column."""
@@ -118,8 +117,8 @@ class TargetSpec(Spec):
 
     @property
     def of_nodes(self) -> bool:
-        """Whether a cell of the column holds a label for every node of the row's input."""
-        return self.level in _OF_NODES
+        """Whether a cell of the column holds the labels of all nodes, or pairs of nodes, of the row's input."""
+        return self.level in NODE_LEVELS
 
     @property
     def scaling(self) -> str:

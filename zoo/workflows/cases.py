@@ -286,15 +286,17 @@ def _sorted_outputs(prepared: Prepared, module: ZooModule, items: Any, index: np
 
 
 def _numbers(got: Sequence[Any], want: Sequence[Any]) -> tuple[Tensor, Tensor]:
-    """Return two columns of predictions as numbers; texts become 0 and 1, for equal and not."""
-    pairs: list[tuple[float, float]] = []
-    for a, b in zip(got, want, strict=True):
-        if isinstance(a, str) and a.startswith("["):
-            lists = [np.asarray(json.loads(v), np.float64).ravel().tolist() for v in (a, b)]
-            pairs += zip(*lists, strict=True)
-        elif isinstance(a, float) and isinstance(b, float | int):
-            pairs.append((a, float(b)))
-        else:
-            pairs.append((float(a != b), 0.0))
+    """Return two columns of predictions as numbers, lists node by node; texts become 0 and 1, for equal and not."""
+    pairs = [pair for a, b in zip(got, want, strict=True) for pair in _pairs(a, b)]
     columns = torch.tensor(pairs, dtype=torch.float64).reshape(-1, 2)
     return columns[:, 0], columns[:, 1]
+
+
+def _pairs(a: Any, b: Any) -> list[tuple[float, float]]:
+    if isinstance(a, str) and a.startswith("["):
+        return _pairs(json.loads(a), json.loads(b))
+    if isinstance(a, list):
+        return [pair for p in zip(a, b, strict=True) for pair in _pairs(*p)]
+    if isinstance(a, float) and isinstance(b, float | int):
+        return [(a, float(b))]
+    return [(float(a != b), 0.0)]

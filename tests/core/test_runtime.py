@@ -146,7 +146,7 @@ def test_evaluation_is_cut_on_its_own(probing):
     module.network.encoder.forward = forward
     fitted(module, data)
     assert module.sizes["microbatches"] == 1
-    assert data.eval_batch_size == module.sizes["evaluation"] == 8  # 64, 32, 16, 8
+    assert data.eval_limit == module.sizes["evaluation"] == 8  # 64, 32, 16, 8
 
 
 def test_a_resumed_fit_keeps_the_number_it_was_begun_with(probing, tmp_path, monkeypatch):

@@ -54,7 +54,7 @@ def evaluate_toy(payload):
     module, data = toy(**payload["options"])
     for n in payload["sizes"]:
         index = np.arange(n)
-        data.eval_batch_size = payload["batch"]
+        data.eval_limit = payload["batch"]
         raw = raw_outputs(module.network, data.loader(index), torch.device("cpu"))
         module.validation.reset()
         for batch in data.loader(index):

@@ -4,12 +4,19 @@ import json
 import sys
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 import zoo
 from zoo.core.bundle import read_spec
+from zoo.core.datamodule import BatchLoader
+from zoo.core.evaluation import raw_outputs
 from zoo.proteins.alphabet import AMINO_ACIDS
+from zoo.specs.catalog import Catalog
+from zoo.specs.resolve import resolve
+from zoo.workflows.build import prepare
 
 sys.path.insert(0, str(Path(__file__).parent))
 from short import SMALL, write_tasks
@@ -122,3 +129,23 @@ def test_training_with_steps_of_a_cost_predicts_and_evaluates(include, tmp_path)
     asked = [[v for v in json.loads(own) if v is not None] for own in predictions["t"]]
     assert sum(map(len, asked)) == again["perplexity"].rows
     assert all(set(own) <= set(AMINO_ACIDS) for own in asked)
+
+
+@pytest.mark.parametrize("level", ["sequence", "residue", "pair", "token"])
+def test_outputs_of_batches_of_like_length_are_put_back_into_order(include, level):
+    catalog = Catalog(includes=[include])
+    task = catalog.task(f"short-{level}")
+    run = resolve(task, catalog.dataset("short"), threads=1, flags={"baseline": False})
+    prepared = prepare(run, folder=catalog.dataset_folder("short"))
+    network, source = prepared.module.network, prepared.datamodule.source
+    index = np.random.default_rng(0).permutation(len(source.items))
+    loader = BatchLoader(source, index, 150)
+    found = raw_outputs(network, loader, torch.device("cpu"))
+    assert len(loader) > 8
+    assert torch.cat([batch.rows for batch in loader]).tolist() != source.rows[index].tolist()
+    with torch.inference_mode():
+        alone = [network(source.batch(index[i : i + 1])) for i in range(len(index))]
+    for name, got in found.items():
+        want = np.concatenate([out[name].numpy() for out in alone])
+        assert got.shape == want.shape
+        np.testing.assert_allclose(got, want, atol=1e-5)

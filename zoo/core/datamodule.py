@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import lightning as L
 import numpy as np
 import torch
 
+from zoo.core.batching import batches, knows_cost, usual_limit
 from zoo.core.losses import MaskedLoss
 from zoo.core.masking import Hidden, Hiding
 from zoo.core.ragged import ragged_index
 from zoo.core.ranks import rank, ranks
 from zoo.core.reduction import local_counts
-from zoo.core.sampler import ByCost, ByCount, Plan, lap_bounds, n_windows
+from zoo.core.sampler import ByCost, ByCount, Plan, lap_bounds
 from zoo.core.types import Batch, Items, Labels, Target
 from zoo.errors import InputError
+from zoo.specs.target import TargetSpec
+
+
+def node_levels(targets: Sequence[TargetSpec], item_level: str) -> dict[str, str | None]:
+    """Return each target's level of nodes, or None for one output an item."""
+    return {t.name: None if t.level == item_level else t.level for t in targets}
 
 
 @dataclass
@@ -25,7 +32,8 @@ class DataSource:
     """Featurised items with scaled labels and features, ready to be cut into batches.
 
     ``labels`` are in standardised units, ``features`` ``(n, f)`` scaled or None, ``rows`` ``(n,)`` the row of each
-    item in the data set, ``dtype`` that of every float a batch holds, ``hiding`` what masked targets hide.
+    item in the data set, ``dtype`` that of every float a batch holds, ``hiding`` what masked targets hide, ``levels``
+    what :func:`node_levels` returns; only items that know their cost need it.
     """
 
     items: Items
@@ -34,6 +42,7 @@ class DataSource:
     features: np.ndarray | None
     dtype: torch.dtype
     hiding: Hiding | None = None
+    levels: Mapping[str, str | None] = field(default_factory=dict)
 
     def batch(self, index: np.ndarray, epoch: int | None = None) -> Batch:
         """Return the items ``index`` as one batch; an empty index gives a ghost batch with every mask empty.
@@ -48,6 +57,13 @@ class DataSource:
             rows=torch.from_numpy(self.rows[index]),
             features=features,
         )
+
+    def n_outputs(self, name: str, index: np.ndarray) -> np.ndarray:
+        """Return how many outputs of a target each of the items ``index`` has in evaluation."""
+        if self.hiding is not None and name in self.hiding.targets:
+            return self.hiding.draw(index, None).sizes
+        level = self.levels[name]
+        return np.ones(len(index), np.int64) if level is None else np.diff(self.items.node_ptr(level))[index]
 
     def _inputs(self, index: np.ndarray, hidden: Hidden | None) -> Any:
         return self.items.collate(index, self.dtype, *([] if hidden is None else [hidden]))
@@ -140,29 +156,51 @@ def with_counts(losses: dict[str, MaskedLoss], batches: list[Batch], key: tuple[
 
 
 class BatchLoader:
-    """Yields the items ``index`` in order, each exactly once; ``key`` holds the number of the batch.
+    """Yields the items ``index``, each exactly once; ``key`` holds the number of the batch.
 
-    With ``spread`` the batches are dealt out over the ranks, whole, so that each is the same batch on any number of
-    ranks; a rank without one gets a ghost batch, for it takes part when the outputs are gathered.
+    Items that know their cost come in batches of like cost, with their places, by which the outputs are put back into
+    order; others come in order.
+
+    Parameters
+    ----------
+    source, index
+        The data, and which of its items.
+    limit, most
+        Of a batch: see :func:`zoo.core.batching.batches`.
+    spread
+        Deal the batches out over the ranks, whole, so that each is the same batch on any number of ranks; a rank
+        without one gets a ghost batch, for it takes part when the outputs are gathered.
     """
 
-    def __init__(self, source: DataSource, index: np.ndarray, batch_size: int, *, spread: bool = False) -> None:
-        self.source, self.index, self.batch_size = source, index, batch_size
-        self.spread = spread
-        self.first, self.step = (rank(), ranks()) if spread else (0, 1)
-
-    def _numbers(self) -> range:
-        n = n_windows(len(self.index), self.batch_size)
-        mine = range(self.first, n, self.step)
-        return mine if mine or not self.spread else range(n + self.first, n + self.first + 1)
+    def __init__(
+        self,
+        source: DataSource,
+        index: np.ndarray,
+        limit: float | None = None,
+        *,
+        most: int | None = None,
+        spread: bool = False,
+    ) -> None:
+        self.source, self.index, self.spread = source, index, spread
+        self.sorted = knows_cost(source.items)
+        if self.sorted and not source.levels:
+            raise ValueError("items that know their cost are evaluated out of order: tell the levels of the targets")
+        pieces = list(batches(source.items, index, limit, most))
+        first, step = (rank(), ranks()) if spread else (0, 1)
+        self.numbered = list(enumerate(pieces))[first::step]
+        if spread and not self.numbered:
+            self.numbered = [(len(pieces) + first, np.zeros(0, np.int64))]
 
     def __len__(self) -> int:
-        return len(self._numbers())
+        return len(self.numbered)
 
     def __iter__(self) -> Iterator[Batch]:
-        for number in self._numbers():
-            start = number * self.batch_size
-            yield replace(self.source.batch(self.index[start : start + self.batch_size]), key=(number,))
+        for number, places in self.numbered:
+            own = self.index[places]
+            batch = self.source.batch(own)
+            names = self.source.levels if self.sorted else ()
+            place = {n: torch.from_numpy(np.repeat(places, self.source.n_outputs(n, own))) for n in names}
+            yield replace(batch, key=(number,), place=place)
 
 
 class ZooDataModule(L.LightningDataModule):
@@ -205,7 +243,9 @@ class ZooDataModule(L.LightningDataModule):
         self.train_loader = WindowLoader(
             source, index, losses, plan=plan, microbatches=microbatches, seed=seed, laps=laps
         )
-        self.eval_batch_size = plan.evaluation_size(microbatches)
+        by_number = knows_cost(source.items) and batch_cost is None
+        self.eval_limit = usual_limit(source.items) if by_number else plan.evaluation_limit(microbatches)
+        """Of a batch in evaluation: see :func:`zoo.core.batching.batches`."""
 
     def train_dataloader(self) -> WindowLoader:
         """Return the loader of optimiser windows."""
@@ -218,12 +258,12 @@ class ZooDataModule(L.LightningDataModule):
 
     def loader(self, index: np.ndarray) -> BatchLoader:
         """Return a loader over some items in the order given, spread over the ranks."""
-        return BatchLoader(self.source, index, self.eval_batch_size, spread=True)
+        return BatchLoader(self.source, index, self.eval_limit, spread=True)
 
 
 def _cost(items: Items) -> np.ndarray:
     """Return what every item costs."""
-    if not hasattr(items, "cost"):
+    if not knows_cost(items):
         raise InputError(
             "train.batch_cost needs items that know what they cost, and these do not. Type "
             "--set train.batch_cost=null; train.batch_size counts items."

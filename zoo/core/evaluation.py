@@ -53,23 +53,25 @@ def make_outcome(spec: TargetSpec, pred: np.ndarray, labels: Labels) -> Outcome:
 
 
 class Outputs:
-    """Raw outputs of one pass on the host, each with the number of its batch."""
+    """Raw outputs of one pass on the host, each with the place of its item, or else the number of its batch."""
 
     def __init__(self) -> None:
         self.pieces: dict[str, list[Tensor]] = {}
-        self.numbers: dict[str, list[Tensor]] = {}
+        self.places: dict[str, list[Tensor]] = {}
 
     def add(self, batch: Batch, outputs: Mapping[str, Tensor]) -> None:
         """Add the outputs of one batch, ``(n, k)`` per target."""
         for name, output in outputs.items():
             self.pieces.setdefault(name, []).append(output.detach().cpu())
-            self.numbers.setdefault(name, []).append(torch.full((len(output),), batch.key[0]))
+            place = batch.place.get(name, torch.full((len(output),), batch.key[0]))
+            self.places.setdefault(name, []).append(place)
 
     def joined(self, *, spread: bool) -> dict[str, np.ndarray]:
-        """Return ``{target: (n, k)}`` in the order of the batches: this process's, or with ``spread`` all ranks'."""
-        if not spread:
-            return {name: torch.cat(pieces).numpy() for name, pieces in self.pieces.items()}
-        return {n: gather_in_order(torch.cat(p), torch.cat(self.numbers[n])) for n, p in self.pieces.items()}
+        """Return ``{target: (n, k)}``, the loader's items in order: this process's, or with ``spread`` all ranks'."""
+        found = {name: (torch.cat(pieces), torch.cat(self.places[name])) for name, pieces in self.pieces.items()}
+        if spread:
+            return {name: gather_in_order(*own) for name, own in found.items()}
+        return {n: rows.index_select(0, torch.argsort(p, stable=True)).numpy() for n, (rows, p) in found.items()}
 
 
 @torch.inference_mode()

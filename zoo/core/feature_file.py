@@ -22,7 +22,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import nn
 
-from zoo.core.batching import batches
+from zoo.core.batching import batches, knows_cost
 from zoo.core.frozen import FrozenItems
 from zoo.resources import locked
 
@@ -144,7 +144,7 @@ def _compute(
     device: torch.device,
 ) -> None:
     encoder = encoder.to(device, dtype).eval()
-    work = items.cost() if hasattr(items, "cost") else np.ones(len(items))
+    work = items.cost() if knows_cost(items) else np.ones(len(items))
     total, done, started = float(work.sum()), 0.0, time.monotonic()
     said = started
     for index in batches(items):

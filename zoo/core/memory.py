@@ -14,6 +14,7 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
+from zoo.core.batching import batches
 from zoo.core.datamodule import ZooDataModule, with_counts
 from zoo.core.ranks import is_main, ranks, sum_over_ranks
 from zoo.core.types import Batch
@@ -61,19 +62,21 @@ def find_microbatches(data: ZooDataModule, trial: Callable[[list[Batch]], None])
     return pieces
 
 
-def find_evaluation_batch(data: ZooDataModule, trial: Callable[[np.ndarray], None]) -> int:
-    """Return the largest number of items, from the usual one down by halving, that can be evaluated at once.
+def find_evaluation_limit(data: ZooDataModule, trial: Callable[[np.ndarray], None]) -> float:
+    """Return the largest limit of an evaluation batch, from the usual one down by halving, that fits everywhere.
 
     ``trial`` evaluates the items at some positions, and raises where memory runs out.
     """
     every = np.concatenate(list(data.parts.values()))
     heaviest = every[np.argsort(-_sizes(data)[every], kind="stable")]
-    size = data.eval_batch_size
-    while not _fits_everywhere(lambda n=size: trial(heaviest[:n])):  # type: ignore[misc]
-        if size == 1:
+    limit = data.eval_limit
+    while True:
+        first = heaviest[next(batches(data.source.items, heaviest, limit))]
+        if _fits_everywhere(lambda own=first: trial(own)):  # type: ignore[misc]
+            return limit
+        if len(first) == 1:
             raise _too_large(data)
-        size = -(-size // 2)
-    return size
+        limit /= 2
 
 
 def heaviest_window(data: ZooDataModule, pieces: int) -> list[Batch]:

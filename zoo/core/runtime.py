@@ -14,10 +14,11 @@ import lightning as L
 import numpy as np
 import torch
 
+from zoo.core.batching import batches
 from zoo.core.callbacks import RunLog
 from zoo.core.compiled import CompiledNetwork, first_line, give_up_note
 from zoo.core.datamodule import ZooDataModule, move_window
-from zoo.core.memory import find_evaluation_batch, find_microbatches, is_out_of_memory
+from zoo.core.memory import find_evaluation_limit, find_microbatches, is_out_of_memory
 from zoo.core.module import ZooModule
 from zoo.core.precision import peak_dtype
 from zoo.core.ranks import is_main, ranks, sum_over_ranks
@@ -47,7 +48,7 @@ def prepare(module: ZooModule, data: ZooDataModule, trainer: L.Trainer) -> None:
 
 
 def settle_sizes(module: ZooModule, data: ZooDataModule, device: torch.device) -> None:
-    """Set the microbatches of a step and the items of an evaluation batch: those of the checkpoint, or what fits.
+    """Set the microbatches of a step and the limit of an evaluation batch: those of the checkpoint, or what fits.
 
     With other processes or another kind of device than the checkpoint's, the search starts anew.
     """
@@ -59,9 +60,9 @@ def settle_sizes(module: ZooModule, data: ZooDataModule, device: torch.device) -
             copies = 2 + (module.train_spec.ema is not None)
             room = [torch.empty_like(p) for p in module.network.parameters() for _ in range(copies)]
             loader.microbatches = find_microbatches(data, lambda w: try_out(module, _moved(w, device)))
-            data.eval_batch_size = find_evaluation_batch(data, lambda items: _evaluate(module, data, items))
+            data.eval_limit = find_evaluation_limit(data, lambda items: _evaluate(module, data, items))
             del room
-        module.sizes = here | {"microbatches": loader.microbatches, "evaluation": data.eval_batch_size}
+        module.sizes = here | {"microbatches": loader.microbatches, "evaluation": data.eval_limit}
     adopt_sizes(module, data)
 
 
@@ -69,7 +70,7 @@ def adopt_sizes(module: ZooModule, data: ZooDataModule) -> None:
     """Give the data the sizes that the module's checkpoint names, if it names any."""
     if module.sizes:
         data.train_loader.microbatches = module.sizes["microbatches"]
-        data.eval_batch_size = module.sizes["evaluation"]
+        data.eval_limit = module.sizes["evaluation"]
 
 
 def try_out(module: ZooModule, window: list[Batch]) -> None:
@@ -98,7 +99,8 @@ def compile_network(module: ZooModule, data: ZooDataModule, window: list[Batch])
     module.run = compiled.once
     try:
         try_out(module, window)
-        _evaluate(module, data, data.train_loader.index[: data.eval_batch_size], through=module)
+        index = data.train_loader.index
+        _evaluate(module, data, index[next(batches(data.source.items, index, data.eval_limit))], through=module)
     except Exception as error:
         if is_out_of_memory(error):
             raise

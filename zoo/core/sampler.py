@@ -57,8 +57,8 @@ class Plan(Protocol):
         """Return, of items in descending order of work, as many as one of ``parts`` pieces of a window may hold."""
         ...
 
-    def evaluation_size(self, microbatches: int) -> int:
-        """Return how many items can be evaluated at once wherever a microbatch can be trained on."""
+    def evaluation_limit(self, microbatches: int) -> float:
+        """Return the limit of a batch that can be evaluated wherever a microbatch can be trained on."""
         ...
 
 
@@ -96,7 +96,7 @@ class ByCount:
         """Return the first items, as many as one of ``parts`` pieces of a window may hold."""
         return order[: -(-self.batch_size // parts)]
 
-    def evaluation_size(self, microbatches: int) -> int:
+    def evaluation_limit(self, microbatches: int) -> float:
         """Return how many items are evaluated at once."""
         return max(64, -(-self.batch_size // microbatches))
 
@@ -139,9 +139,9 @@ class ByCost:
         """Return the first items, as many as one of ``parts`` pieces of a window may hold."""
         return order[: 1 + int(np.searchsorted(self.cost[order].cumsum(), self.budget / parts))]
 
-    def evaluation_size(self, microbatches: int) -> int:
-        """Return how many items are evaluated at once."""
-        return max(1, int(self.budget / microbatches / self.cost.max(initial=1.0)))
+    def evaluation_limit(self, microbatches: int) -> float:
+        """Return how much is evaluated at once."""
+        return self.budget / microbatches
 
     def _cut(self, items: np.ndarray, parts: int) -> list[np.ndarray]:
         """Cut a sequence of items where its running cost passes a part's share.

@@ -52,7 +52,8 @@ class Batch:
     ``rows`` holds the row of each item in the data set, from 0. ``features`` are scaled item-level extras
     ``(n, f)`` (descriptors, pH, temperature). ``counts`` are the denominators of this rank's whole optimiser window,
     one per target in the order of ``targets``; None in evaluation and prediction. ``key`` says where the loader stands:
-    (epoch, window, microbatch) in training, of which random keys are made, and (batch,) in evaluation.
+    (epoch, window, microbatch) in training, of which random keys are made, and (batch,) in evaluation. ``place`` holds,
+    for targets whose items are evaluated in another order than they are asked for, the place of every output's item.
     """
 
     inputs: Any
@@ -61,6 +62,7 @@ class Batch:
     features: Tensor | None = None
     counts: Tensor | None = None
     key: tuple[int, ...] = field(default=())
+    place: dict[str, Tensor] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return int(self.rows.numel())

@@ -16,7 +16,7 @@ from torch import nn
 from zoo import resources
 from zoo.core.bundle import canonical_json, sha256
 from zoo.core.cache import featurise, featuriser_options
-from zoo.core.datamodule import DataSource, ZooDataModule
+from zoo.core.datamodule import DataSource, ZooDataModule, node_levels
 from zoo.core.domain import Domain, get_domain, load_object
 from zoo.core.evaluation import make_outcome, select_labels
 from zoo.core.feature_file import frozen_items
@@ -160,6 +160,7 @@ def prepare(run: RunSpec, *, folder: Path, mirror: Path | None = None) -> Prepar
         features=features,
         dtype=dtype,
         hiding=Hiding.of(task.targets, records.items, run.seed),
+        levels=node_levels(task.targets, data.domain.item_level),
     )
     architecture = run.model.architecture or task.architecture_for(len(parts["train"]))
     if architecture not in data.domain.architectures:

@@ -10,7 +10,7 @@ import torch
 
 from zoo.core.bundle import read_example
 from zoo.core.cache import featurise
-from zoo.core.datamodule import BatchLoader, DataSource
+from zoo.core.datamodule import BatchLoader, DataSource, node_levels
 from zoo.core.evaluation import raw_outputs
 from zoo.core.files import csv_text
 from zoo.core.scalers import unscale
@@ -73,8 +73,9 @@ def _teacher(model: Model, items: Any) -> dict[str, np.ndarray]:
     ).to(DTYPES[spec.dtype])
     # Features beside the input are left at their mean: the labels are to be learnt from the inputs.
     features = np.zeros((len(items), len(names))) if names else None
-    source = DataSource(items, np.arange(len(items)), {}, features, DTYPES[spec.dtype])
-    return raw_outputs(network, BatchLoader(source, np.arange(len(items)), len(items)), torch.device("cpu"))
+    levels = node_levels(spec.targets, model.domain.item_level)
+    source = DataSource(items, np.arange(len(items)), {}, features, DTYPES[spec.dtype], levels=levels)
+    return raw_outputs(network, BatchLoader(source, np.arange(len(items))), torch.device("cpu"))
 
 
 def _labels(model: Model, target: TargetSpec, items: Any, raw: np.ndarray) -> list[str]:

@@ -14,7 +14,7 @@ import pandas as pd
 import torch
 
 from zoo.core.cache import featurise
-from zoo.core.datamodule import BatchLoader, DataSource
+from zoo.core.datamodule import BatchLoader, DataSource, node_levels
 from zoo.core.domain import Domain
 from zoo.core.evaluation import raw_outputs, to_predictions
 from zoo.core.heads import Network
@@ -72,7 +72,7 @@ class Model:
             ``null`` keeps a row that cannot be predicted, with an empty prediction and the reason in ``error``;
             ``skip`` leaves it out; ``error`` raises.
         batch_size
-            Items per forward pass; it does not change the values.
+            Most items per forward pass; it does not change the values.
 
         Returns
         -------
@@ -178,8 +178,9 @@ class Model:
         and asked for.
         """
         n = len(items)
-        source = DataSource(items, np.arange(n), {}, features, DTYPES[self.spec.dtype], hiding)
-        raw = raw_outputs(self.network, BatchLoader(source, np.arange(n), batch_size), self.device)
+        levels = node_levels(self.spec.targets, self.domain.item_level)
+        source = DataSource(items, np.arange(n), {}, features, DTYPES[self.spec.dtype], hiding, levels)
+        raw = raw_outputs(self.network, BatchLoader(source, np.arange(n), most=batch_size), self.device)
         empty = {t.name: np.zeros((0, t.n_outputs)) for t in self.spec.targets}
         return {
             t.name: to_predictions(t, self.spec.scalers[t.name], raw.get(t.name, empty[t.name]))

@@ -58,7 +58,14 @@ def small_problem(
         torch.manual_seed(seed)
         built: Any = network().to(dtype)
     data = ZooDataModule(
-        DataSource(items, np.arange(n), scaled, None, dtype),
+        DataSource(
+            items,
+            np.arange(n),
+            scaled,
+            None,
+            dtype,
+            levels={t.name: None if labels[t.name].ptr is None else t.level for t in targets},
+        ),
         parts,
         {t.name: MaskedLoss(t) for t in targets},
         batch_size=spec.batch_size,

@@ -85,7 +85,8 @@ class TrainSpec(Spec):
     optimizer: Literal["adamw", "muon"] = "adamw"
     """``muon``: the encoder's weight matrices by Muon, all the rest by AdamW, at the same rates and weight decay.
 
-    Muon computes in bfloat16 at any ``precision``, so results on different numbers of ranks agree less closely.
+    Muon computes in bfloat16 at any ``precision``, so results on different numbers of ranks agree less closely. Most
+    CPUs only emulate bfloat16: there its step can take longer than the gradient.
     """
     validations: Annotated[int, Field(ge=1)] = 1
     """Validations per epoch."""

@@ -24,7 +24,7 @@ class Costed(VectorItems):
 def problem(**train):
     module, data = toy(n=90, select="last", **train)
     source = data.source
-    source.items = Costed(source.items.x)
+    source.items, source.levels = Costed(source.items.x), dict.fromkeys(source.labels)
     data = ZooDataModule(
         source, data.parts, module.losses, batch_size=1, microbatches=2, seed=0, laps=2, batch_cost=60.0
     )

@@ -102,7 +102,7 @@ def moments(seed: int) -> list[Moment]:
         Moment("between epochs", at("lap-end:6")),
         Moment("after early stopping", at("early-stopped:1"), "early"),
         Moment("in finalise", at("finalise:1"), "early"),
-        Moment("while the bundle is written", at("half-written/model.safetensors:1")),
+        Moment("while the bundle is written", at("written/model.safetensors:1")),
         Moment("during a second resume", at("before-step:20", "before-averaging:14", "half-written/config.json:1")),
     ]
     together = [

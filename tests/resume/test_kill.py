@@ -27,7 +27,7 @@ AT_THE_END = [
     ("early-stopped:1", 25),  # of step 27
     ("finalise:1", "end"),
     ("half-written/.test-outputs.safetensors:1", "end"),
-    ("half-written/model.safetensors:1", "end"),
+    ("written/model.safetensors:1", "end"),
     ("bundle-written:1", "end"),
     ("half-written/result.json:1", "end"),
 ]

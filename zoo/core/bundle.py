@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import re
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
@@ -17,11 +19,13 @@ from typing import Any
 import torch
 from pydantic import ValidationError
 from safetensors import SafetensorError
-from safetensors.torch import load, save
+from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from zoo.core.files import disk_error, flush_folder, write_flushed
+from zoo.core.faults import fault
+from zoo.core.files import disk_error, flush_file, flush_folder, write_flushed
 from zoo.errors import BundleError, ZooError
+from zoo.resources import sha256_of
 from zoo.specs.model import SCHEMA_VERSION, FileDigest, ModelSpec
 
 CONFIG, WEIGHTS, EXAMPLE, README = "config.json", "model.safetensors", "example.json", "README.md"
@@ -59,18 +63,19 @@ def save_bundle(
     """
     if folder.exists():
         raise ZooError(f"{folder} exists already; a bundle is never overwritten. Choose another folder.")
-    weights = save({name: tensor.detach().cpu().contiguous() for name, tensor in sorted(state.items())})
-    contents = {WEIGHTS: weights, EXAMPLE: json.dumps(example, indent=1, allow_nan=False).encode(), **(extra or {})}
-    files = {name: FileDigest(sha256=sha256(data), bytes=len(data)) for name, data in contents.items()}
-    spec = spec.model_copy(update={"files": files, "config_sha256": ""})
-    spec = spec.model_copy(update={"config_sha256": sha256(canonical_json(spec.model_dump(mode="json")))})
-    contents[CONFIG] = json.dumps(spec.model_dump(mode="json"), indent=1, allow_nan=False).encode()
-    contents[README] = readme.encode()
+    contents = {EXAMPLE: json.dumps(example, indent=1, allow_nan=False).encode(), **(extra or {})}
     folder.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
+        _write_weights(temporary / WEIGHTS, state)
         for name, data in contents.items():
             write_flushed(temporary / name, data)
+        written = [temporary / name for name in (WEIGHTS, *contents)]
+        files = {path.name: FileDigest(sha256=sha256_of(path), bytes=path.stat().st_size) for path in written}
+        spec = spec.model_copy(update={"files": files, "config_sha256": ""})
+        spec = spec.model_copy(update={"config_sha256": sha256(canonical_json(spec.model_dump(mode="json")))})
+        write_flushed(temporary / CONFIG, json.dumps(spec.model_dump(mode="json"), indent=1, allow_nan=False).encode())
+        write_flushed(temporary / README, readme.encode())
         temporary.chmod(0o755)
         temporary.rename(folder)
         flush_folder(folder.parent)
@@ -79,6 +84,20 @@ def save_bundle(
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     return spec
+
+
+def _write_weights(path: Path, state: Mapping[str, Tensor]) -> None:
+    """Write tensors without a second copy of them in memory, and flush the file to the disk."""
+    try:
+        save_file({name: tensor.detach().cpu().contiguous() for name, tensor in sorted(state.items())}, path)
+    except SafetensorError as error:
+        code = re.search(r"os error (\d+)", str(error))
+        if code is None:
+            raise
+        raise OSError(int(code[1]), os.strerror(int(code[1])), str(path)) from error
+    path.chmod(0o644)
+    flush_file(path)
+    fault(f"written/{path.name}")
 
 
 def read_spec(folder: Path) -> ModelSpec:
@@ -123,18 +142,18 @@ def read_spec(folder: Path) -> ModelSpec:
 def _check_file(path: Path, digest: FileDigest) -> None:
     if not path.is_file():
         raise BundleError(f"{path} is missing. Copy the whole bundle again.")
-    data = path.read_bytes()
-    if len(data) != digest.bytes or sha256(data) != digest.sha256:
+    size, found = path.stat().st_size, sha256_of(path)
+    if (size, found) != (digest.bytes, digest.sha256):
         raise BundleError(
-            f"{path} is damaged: {len(data)} bytes with checksum {sha256(data)[:12]}…, "
+            f"{path} is damaged: {size} bytes with checksum {found[:12]}…, "
             f"expected {digest.bytes} bytes with {digest.sha256[:12]}…. Copy the bundle again."
         )
 
 
 def read_weights(folder: Path) -> dict[str, Tensor]:
-    """Return the tensors of a checked bundle."""
+    """Return the tensors of a checked bundle, mapped from the file until somebody writes to them."""
     try:
-        tensors: dict[str, Tensor] = load((folder / WEIGHTS).read_bytes())
+        tensors: dict[str, Tensor] = load_file(folder / WEIGHTS)
     except SafetensorError as error:
         raise BundleError(f"{folder / WEIGHTS} is not a safetensors file: {error}") from error
     return tensors

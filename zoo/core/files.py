@@ -23,12 +23,18 @@ def disk_error(error: OSError, path: Path) -> ZooError:
 
 def write_flushed(path: Path, data: bytes, name: str | None = None) -> None:
     """Write a file and flush it to the disk; ``name`` is what it will be called."""
-    half = len(data) // 2
+    view, half = memoryview(data), len(data) // 2
     with path.open("wb") as handle:
-        handle.write(data[:half])
+        handle.write(view[:half])
         fault(f"half-written/{name or path.name}")
-        handle.write(data[half:])
+        handle.write(view[half:])
         handle.flush()
+        os.fsync(handle.fileno())
+
+
+def flush_file(path: Path) -> None:
+    """Flush a file that somebody else wrote to the disk."""
+    with path.open("rb+") as handle:
         os.fsync(handle.fileno())
 
 

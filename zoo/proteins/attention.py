@@ -112,21 +112,25 @@ def _weights(query: Tensor, key: Tensor, visible: Tensor | None) -> Tensor:
 
 
 class TransformerLayer(nn.Module):
-    """Attention and a perceptron of four times the width, each behind a layer normalisation and residual."""
+    """Attention and a perceptron of four times the width, each behind a layer normalisation and residual.
 
-    def __init__(self, width: int, heads: int) -> None:
+    In training, ``dropout`` leaves out that share of what the two add.
+    """
+
+    def __init__(self, width: int, heads: int, dropout: float = 0.0) -> None:
         super().__init__()
         self.self_attn = SelfAttention(width, heads)
         self.self_attn_layer_norm = nn.LayerNorm(width)
         self.fc1 = nn.Linear(width, 4 * width)
         self.fc2 = nn.Linear(4 * width, width)
         self.final_layer_norm = nn.LayerNorm(width)
+        self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor, around: Surroundings, *, maps: bool = False) -> tuple[Tensor, Tensor | None]:
         """Return ``(r, t, d)``, and the attention ``(r, heads, t, t)`` with ``maps``."""
         found, weights = self.self_attn(self.self_attn_layer_norm(x), around, maps=maps)
-        x = x + found
-        x = x + self.fc2(F.gelu(self.fc1(self.final_layer_norm(x))))
+        x = x + self.dropout(found)
+        x = x + self.dropout(self.fc2(F.gelu(self.fc1(self.final_layer_norm(x)))))
         return x, weights
 
 

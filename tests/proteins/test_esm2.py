@@ -174,13 +174,23 @@ def test_only_what_is_asked_for_is_built():
     assert "lm_head.weight" not in small(("token",)).state_dict()  # it is the embedding
 
 
-def test_checkpointing_gives_the_same_gradient(sequences):
+@pytest.mark.parametrize("dropout", [0.0, 0.3])
+def test_checkpointing_gives_the_same_gradient(sequences, dropout):
     grads = []
     for flag in (False, True):
-        model = small(("sequence",), checkpointing=flag).train()
+        model = small(("sequence",), checkpointing=flag, dropout=dropout).train()
+        torch.manual_seed(1)
         model(tokens(sequences(30, 12)))["sequence"].sin().sum().backward()
         grads.append([p.grad for p in model.parameters()])
     assert all(torch.equal(a, b) for a, b in zip(*grads, strict=True))
+
+
+def test_dropout_is_of_training_alone(sequences):
+    given = tokens(sequences(30, 12))
+    want = small(("residue",)).eval()(given)["residue"]
+    model = small(("residue",), dropout=0.3)
+    assert torch.equal(model.eval()(given)["residue"], want)
+    assert not torch.allclose(model.train()(given)["residue"], want, atol=0.1)
 
 
 @pytest.mark.parametrize("level", ["residue", "sequence", "token"])

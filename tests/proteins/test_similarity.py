@@ -104,6 +104,13 @@ def test_families_are_found_and_strangers_kept_apart(families, tool):
     assert not same(cluster(texts, identity=0.8, coverage=0.8, tool=tool))
 
 
+@pytest.mark.skipif(shutil.which("mmseqs") is None, reason="MMseqs2 is not here")
+def test_proteins_of_four_letters_are_not_taken_for_nucleotides():
+    texts = ["".join(np.random.default_rng(i).choice(list("ACGT"), 90)) for i in range(10)]
+    texts += [texts[0][::-1].translate(str.maketrans("ACGT", "TGCA"))]  # the other strand
+    assert len(set(cluster(texts, identity=0.9, coverage=0.8, tool="mmseqs"))) == 11
+
+
 def test_coverage_keeps_a_domain_and_a_long_protein_apart():
     rng = np.random.default_rng(3)
     domain = "".join(rng.choice(list(AMINO_ACIDS), 100))

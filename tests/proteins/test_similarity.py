@@ -104,6 +104,16 @@ def test_families_are_found_and_strangers_kept_apart(families, tool):
     assert not same(cluster(texts, identity=0.8, coverage=0.8, tool=tool))
 
 
+@pytest.mark.parametrize("letters", ["KLAG", "ACGT", "A"])
+def test_proteins_of_few_letters_are_linked_where_they_are_nearly_equal(letters):
+    rng = np.random.default_rng(0)
+    texts = ["".join(rng.choice(list(letters), 40)) for _ in range(30)]
+    texts += [text[:20] + "W" + text[21:] for text in texts]
+    found = cluster(texts, identity=0.4, coverage=0.8, tool="builtin")
+    assert found[:30] == found[30:]
+    assert len(set(found)) == (1 if letters == "A" else 30)
+
+
 @pytest.mark.skipif(shutil.which("mmseqs") is None, reason="MMseqs2 is not here")
 def test_proteins_of_four_letters_are_not_taken_for_nucleotides():
     texts = ["".join(np.random.default_rng(i).choice(list("ACGT"), 90)) for i in range(10)]

@@ -27,6 +27,7 @@ CHANCE = 1e-3
 _SPACE, _GAPPED = 0.1, 0.7
 _ALPHABET = 18.0  # as many equally frequent letters share as many words as the twenty amino acids do
 _NEIGHBOURS = 100  # of a word that stands in more places each is compared with so many others: they are linked in turn
+_FEW_LETTERS = 0.15  # probability that two letters are equal; the twenty amino acids have 0.06
 _CHUNK = 2048
 _SEED_SHARE = 0.2  # of the identity asked for, on the diagonal of the word alone: a gap may halve it or worse
 _FIELD = 15  # bits of each count beside the score
@@ -147,10 +148,15 @@ def _by_chance(letters: np.ndarray, length: np.ndarray) -> np.ndarray:
     """Return ``(m,)`` the score that a sequence of each length reaches in all the data once in a thousand by chance.
 
     Karlin and Altschul's statistics (1990, doi:10.1073/pnas.87.6.2264) for alignments without gaps of letters as
-    frequent as they are here; gaps are allowed for by a smaller rate.
+    frequent as they are here; gaps are allowed for by a smaller rate. Of few letters (designed peptides, repeats)
+    alignments rise by chance throughout, and there are no such statistics: as much is asked for as four equal residues
+    of five give.
     """
     share = np.bincount(letters) / len(letters)
     equal = float((share**2).sum())
+    if equal > _FEW_LETTERS:
+        few: np.ndarray = (0.8 * MATCH - 0.2 * MISMATCH) * length
+        return few
     rate = _GAPPED * brentq(lambda x: equal * np.exp(MATCH * x) + (1 - equal) * np.exp(-MISMATCH * x) - 1, 1e-3, 5)
     score: np.ndarray = np.log(_SPACE * length * len(letters) / CHANCE) / rate
     return score

@@ -11,6 +11,8 @@ from zoo.proteins.featurise import featurise
 from zoo.proteins.items import ProteinItems
 from zoo.proteins.windows import window_shares, window_starts
 
+LIKE_DNA = "look like DNA or RNA, of A, C, G, T, U and N alone; if they are, translate them first"
+
 
 def one(text, **options):
     return featurise([text], options)
@@ -26,7 +28,8 @@ def one(text, **options):
         ("MJ*-.T", {}, "MXXXXT", range(6), {"J, *, - or . made X (residues)": 4}),
         ("MJ*T", {"odd": "drop"}, "MT", [0, 3], {"J, *, - or . dropped (residues)": 2}),
         ("MKTAY", {"max_length": 3, "long": "crop"}, "MKT", range(3), {"cropped to 3 residues": 1}),
-        ("ACGT" * 9, {}, "ACGT" * 9, range(36), {"of the letters A, C, G, T, U and N alone, as DNA and RNA are": 1}),
+        ("ACGT" * 9, {}, "ACGT" * 9, range(36), {LIKE_DNA: 1}),
+        ("MKT*", {}, "MKT", range(3), {"stop (*) at the end left out": 1}),
         ("M*KTAY", {"max_length": 3, "long": "crop", "odd": "drop"}, "MKT", [0, 2, 3],
          {"J, *, - or . dropped (residues)": 1, "cropped to 3 residues": 1}),
         ("MKTAY", {"max_length": 3, "overlap": 1, "long": "window"}, "MKTAY", range(5), {"cut into windows": 1}),
@@ -37,7 +40,7 @@ def test_what_becomes_of_a_sequence(given, options, kept, source, note):
     assert found.key == [kept]
     assert spell(found.items.tokens) == kept
     assert found.items.source.tolist() == list(source)
-    assert found.items.n_source("residue").tolist() == [len("".join(given.split()))]
+    assert found.items.n_source("residue").tolist() == [len("".join(given.split()).rstrip("*"))]
     assert found.notes == note
 
 
@@ -51,7 +54,7 @@ def test_what_becomes_of_a_sequence(given, options, kept, source, note):
         ("CC(=O)Nc1ccc(O)cc1", {}, r"'\(' at residue 3 is no one-letter code"),
         ("MKÅT", {}, "'Å' at residue 3"),
         ("MKßT", {}, "'ß' at residue 3"),
-        ("MK*", {"odd": "error"}, r"'\*' at residue 3"),
+        ("M*K", {"odd": "error"}, r"'\*' at residue 2"),
         ("**", {"odd": "drop"}, "nothing of the sequence"),
         ("M" * 40_000, {}, "40,000 residues, and 1,022 are allowed"),
     ],

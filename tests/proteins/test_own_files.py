@@ -165,6 +165,23 @@ def test_labels_one_residue_short_are_told_though_the_kind_is_inferred(tmp_path,
         load(path, labels=fasta(tmp_path, "l.fasta", spoilt, 2))
 
 
+def test_labels_that_count_the_stop_of_every_sequence_are_told(tmp_path, chains):
+    write(tmp_path, "seqs.fasta", [f">{n}\n{text}*" for n, text, _ in chains])
+    write(tmp_path, "long.fasta", [f">{n}\n{states}C" for n, _, states in chains])
+    own = {"kind": None, "input_column": None}
+    with pytest.raises(DataError, match=r"each letter is the class of a node, they do not fit: row 0 has \d+ for \d+"):
+        own_task(tmp_path / "seqs.fasta", ["label"], labels=tmp_path / "long.fasta", **own)
+    fasta(tmp_path, "states.fasta", chains, 2)
+    task, _, _ = own_task(tmp_path / "seqs.fasta", ["label"], labels=tmp_path / "states.fasta", **own)
+    assert (task.targets[0].level, task.targets[0].classes) == ("residue", ["C", "E", "H"])
+
+
+def test_no_pair_in_contact_anywhere(tmp_path, chains):
+    write(tmp_path, "own.csv", ["sequence,contacts", *[f"{text},[]" for _, text, _ in chains]])
+    with pytest.raises(DataError, match=r"all lists of column 'contacts' are empty"):
+        own_task(tmp_path / "own.csv", ["contacts"], kind=None, input_column=None)
+
+
 def test_the_same_id_twice(tmp_path, chains):
     path = fasta(tmp_path, "s.fasta", [*chains, chains[2]], 1)
     with pytest.raises(
@@ -261,7 +278,7 @@ BAD = {
     "blank records": (">a\nMKT\n>b\n\n>c\n", [True, False, False], ""),
     "lower case": (">a\nmktay\n>b\nMK\n", [True, True], r"lower case made upper case: 1"),
     "digits": (">a\nMK1T\n>b\nMK\n", [False, True], ""),
-    "odd residues": (">a\nMJ*-.\n>b\nBUZOX\n>c\n***\n", [True, True, True], r"J, \*, - or \. made X \(residues\): 7"),
+    "odd residues": (">a\nMJ*-.\n>b\nBUZOX\n>c\n**K*\n", [True, True, True], r"J, \*, - or \. made X \(residues\): 6"),
     "40,000 residues": (f">a\nMK\n>titin\n{'MKTAY' * 8000}\n", [True, False], ""),
 }
 
@@ -320,6 +337,22 @@ def test_a_file_that_cannot_be_used_is_one_error_of_every_verb(tmp_path, models,
 SMILES = ["CC(=O)Oc1ccccc1", "c1ccccc1[N+](=O)[O-]", "C=C", "CCO", "CCN"]
 
 
+def test_predictions_that_cannot_be_made_or_written(tmp_path, models, run):
+    path, out = write(tmp_path, "own.csv", ["sequence,name", "MKTAYIAK,p1", "MKTAYWWW,p2"]), tmp_path / "out.csv"
+    code, said = run("predict", models["sequence"], path, "--input", "name", "-o", out)
+    assert code == 2
+    assert re.search(r"no row could be predicted. Row 0: '1' at residue 2.*--input COL", said)
+    assert len(pd.read_csv(out)) == 2
+    inside = path / "out.csv"
+    for verb, other, says in (
+        ("predict", tmp_path / "out.xlsx", "ends in .csv"),
+        ("predict", inside, "own.csv is no folder. Name another"),
+        ("embed", inside.with_suffix(".npz"), "own.csv is no folder. Name another"),
+    ):
+        code, said = run(verb, models["sequence"], path, "-o", other)
+        assert (code, says in said) == (2, True), said
+
+
 def test_smiles_in_place_of_proteins_are_told(tmp_path, models, run):
     path = write(tmp_path, "t.csv", ["sequence,y", *(f"{s},{i}" for i, s in enumerate(SMILES))])
     told = r"the inputs look like molecules: of the first 5, 5 can be read as smiles and 2 as sequence \(proteins\)"
@@ -348,7 +381,7 @@ def test_proteins_in_place_of_molecules_are_told(tmp_path, models, run):
     assert "no column 'smiles' in the input" in said
     assert "The model reads molecules" in said
     code, said = run("predict", models["molecule"], path, "-o", tmp_path / "o.csv", "--input", "sequence")
-    assert code == 0
+    assert code == 2
     assert "the inputs look like proteins: of the first 30, 30 can be read as sequence and 0 as smiles" in said
     good = write(tmp_path, "m.csv", ["smiles", "CCO", "CCN", "c1ccccc1"])
     code, said = run("predict", models["molecule"], good, "-o", tmp_path / "o2.csv")

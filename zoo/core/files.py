@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from zoo.core.faults import fault
-from zoo.errors import ZooError
+from zoo.errors import InputError, ZooError
 
 
 def disk_error(error: OSError, path: Path) -> ZooError:
@@ -19,6 +19,22 @@ def disk_error(error: OSError, path: Path) -> ZooError:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return ZooError(f"no space left while writing {path}: free some space or choose another place with --out.")
     return ZooError(f"cannot write {path}: {error.strerror or error}. Choose another place with --out.")
+
+
+def make_folder(path: Path) -> None:
+    """Make the folder that a file is to be written into.
+
+    Raises
+    ------
+    InputError
+        If it cannot be made or written to.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {path.parent} is no folder. Name another file.") from error
+    if not os.access(path.parent, os.W_OK):
+        raise InputError(f"cannot write {path}: no permission to write into {path.parent}. Name another file.")
 
 
 def write_flushed(path: Path, data: bytes, name: str | None = None) -> None:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from zoo.core.labels import is_censored, is_missing
+from zoo.core.labels import DECIMAL_COMMA, is_censored, is_missing
 from zoo.core.table import NUMBER, Table
 from zoo.errors import DataError
 from zoo.specs.target import TargetKind
@@ -17,7 +17,7 @@ MOST_CLASSES = 20
 """More different words than this are taken for free text, not for classes."""
 _MOST_CODES = 10
 _ROWS_PER_CODE = 5
-_LETTERED = 0.8
+_LETTERED, _NEAR = 0.8, 5
 _PAIRS = re.compile(r"\[\s*\[")
 _POSITIVE = {"true", "yes", "y", "t", "active", "positive", "pos", "toxic", "on", "+"}
 
@@ -67,9 +67,14 @@ def infer_kind(strings: Sequence[str], column: str, table: Table, lengths: Mappi
     nodes = next(iter(cells.values())).startswith("[")
     values = [(row, value) for row, text in cells.items() for value in (_listed(text) if nodes else [text])]
     values = [(row, value) for row, value in values if not is_missing(value)]
-    if not values:
+    if not values and all(text.strip("[] ") for text in cells.values()):
         raise _no_label(column, table)
-    kind, classes, reason = _kind(values, column, table)
+    if not values:
+        raise DataError(
+            f"{table.path}: all lists of column {column!r} are empty, so nothing can be learnt. Name a column with "
+            "labels of nodes or with pairs of them."
+        )
+    kind, classes, reason = _kind(values, column, table, _nearly_lettered(cells, lengths or {}))
     positive = _positive_of(classes) if kind == "binary" and classes else None
     where = "each cell is a list, one label per node; " if nodes else ""
     return Inferred(kind, classes, positive, nodes, f"{column!r} is {kind}: {where}{reason}")
@@ -95,7 +100,19 @@ def _letters(cells: Mapping[int, str], column: str, table: Table) -> Inferred:
     return Inferred(kind, names, _positive_of(names) if kind == "binary" else None, True, reason)
 
 
-def _kind(values: list[tuple[int, str]], column: str, table: Table) -> tuple[TargetKind, list[str] | None, str]:
+def _nearly_lettered(cells: Mapping[int, str], lengths: Mapping[int, int]) -> str:
+    """Return a hint where cells would be letters of nodes, were there as many as nodes; else nothing."""
+    told = [(row, len(cells[row]), length) for row, length in lengths.items() if row in cells and cells[row].isalpha()]
+    near = [own for own in told if 0 < abs(own[1] - own[2]) <= _NEAR]
+    if len(near) < _LETTERED * max(len(cells), 1):
+        return ""
+    row, given, length = near[0]
+    return f" If each letter is the class of a node, they do not fit: row {row} has {given} for {length} nodes."
+
+
+def _kind(
+    values: list[tuple[int, str]], column: str, table: Table, hint: str
+) -> tuple[TargetKind, list[str] | None, str]:
     words = [(row, text) for row, text in values if not (NUMBER.fullmatch(text) or is_censored(text))]
     distinct = Counter(text for _, text in values)
     if words and len(words) < len(values):
@@ -107,7 +124,7 @@ def _kind(values: list[tuple[int, str]], column: str, table: Table) -> tuple[Tar
     if len(distinct) > MOST_CLASSES:
         raise DataError(
             f"{table.path}: column {column!r} holds {len(distinct)} different texts, which is too many for classes "
-            f"(at most {MOST_CLASSES}). Name a column of numbers or of classes."
+            f"(at most {MOST_CLASSES}).{hint} Name a column of numbers or of classes."
         )
     names = sorted(distinct)
     counts = ", ".join(f"{name!r} ({distinct[name]})" for name in names)
@@ -164,5 +181,7 @@ def _mixed(values: list[tuple[int, str]], words: list[tuple[int, str]], column: 
     else:
         texts = {id(pair) for pair in words}
         odd = [pair for pair in values if id(pair) not in texts]
-    remedy = "Make them all numbers or all classes; a blank cell or NA is a missing label, which is allowed."
+    comma = any(DECIMAL_COMMA.fullmatch(text) for _, text in odd)
+    hint = "Write decimal commas as points. " if comma else ""
+    remedy = f"{hint}Make them all numbers or all classes; a blank cell or NA is a missing label, which is allowed."
     return table.fail(title, [(row, repr(text)) for row, text in odd], remedy)

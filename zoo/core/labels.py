@@ -19,7 +19,7 @@ MISSING = frozenset({"", "nan", "na", "n/a", "#n/a", "<na>", "null", "none", "-"
 
 _CENSORED = re.compile(r"(?:[<>]=?|[~≈≤≥])\s*[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 _INFINITE = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)
-_DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
+DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
 _TRUE_FALSE = {"true": 1.0, "false": 0.0}
 
 
@@ -137,7 +137,7 @@ def _number(text: str) -> float | None:
         raise CensoredError(f"{bare!r} is a censored label; --set censoring=mask leaves such labels out")
     if _INFINITE.fullmatch(bare) or NUMBER.fullmatch(bare):
         raise LabelError(f"{bare!r} is not finite")
-    hint = " (a decimal comma? write a point)" if _DECIMAL_COMMA.fullmatch(bare) else ""
+    hint = " (a decimal comma? write a point)" if DECIMAL_COMMA.fullmatch(bare) else ""
     raise LabelError(f"{shorten(bare)} is not a number{hint}")
 
 

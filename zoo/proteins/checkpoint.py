@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import pickle
+import warnings
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -59,7 +60,8 @@ def _load(path: Path) -> dict[str, Any]:
     if not path.is_file():
         raise BundleError(f"{path}: there is no such file.")
     try:
-        with torch.serialization.safe_globals([argparse.Namespace]):
+        with warnings.catch_warnings(), torch.serialization.safe_globals([argparse.Namespace]):
+            warnings.simplefilter("ignore")  # torch's, of what is refused below in our words
             content = torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path) or None)
     except pickle.UnpicklingError as error:
         raise BundleError(

@@ -24,14 +24,16 @@ VERSION = 1
 OPTIONS: dict[str, Any] = {"max_length": 1022, "long": "error", "overlap": 256, "odd": "X"}
 """``max_length``: the most residues a model sees at once. ``long``: what happens to a longer sequence: ``error`` (a
 problem of its row), ``crop`` (the first ones are kept) or ``window`` (windows that share ``overlap`` residues or more,
-blended, so that every residue has its prediction). ``odd``: what becomes of J, ``*``, ``-`` and ``.``: ``X`` (an
-unknown residue), ``drop`` or ``error``."""
+blended, so that every residue has its prediction). ``odd``: what becomes of J, ``*`` within, ``-`` and ``.``: ``X``
+(an unknown residue), ``drop`` or ``error``."""
 _CHOICES = {"long": ("error", "crop", "window"), "odd": ("X", "drop", "error")}
 _ODD = frozenset(b"J*-.")
 _UNKNOWN = RESIDUES.index("X") + FIRST_RESIDUE
 _MISSING = frozenset({"nan", "NaN", "none", "None", "null"})
 """What other programs write for a missing cell, and would be residues."""
+_STOP = "*"
 _NUCLEOTIDES = frozenset("ACGTUN")
+_LIKE_DNA = "look like DNA or RNA, of A, C, G, T, U and N alone; if they are, translate them first"
 _SURELY_LONG = 30
 _SHOWN = 60
 
@@ -54,7 +56,8 @@ def featurise(inputs: list[str], options: Mapping[str, Any]) -> Featurised:
     Parameters
     ----------
     inputs
-        Sequences of one-letter codes. White space inside is left out before residues are counted.
+        Sequences of one-letter codes. White space, and the ``*`` by which translations end, are left out before
+        residues are counted.
     options
         Any of :data:`OPTIONS`; the rest keep their defaults.
 
@@ -108,9 +111,10 @@ _LETTER = bytes(
 
 def _read(text: str, options: Mapping[str, Any], notes: Counter[str]) -> _Sequence:
     """Return a sequence as tokens, and count what was changed once it is sure that it can be used."""
-    letters = "".join(text.split())
+    given = "".join(text.split())
+    letters = given.rstrip(_STOP)
     upper = letters.upper()
-    if not upper:
+    if not given:
         raise _SequenceError("the sequence is empty")
     if text.strip() in _MISSING:
         raise _SequenceError(f"{text.strip()!r} stands for a missing sequence; in upper case it would be residues")
@@ -129,11 +133,10 @@ def _read(text: str, options: Mapping[str, Any], notes: Counter[str]) -> _Sequen
     if not len(source):
         raise _SequenceError("nothing of the sequence is a residue")
     cut = _cut(len(source), options)
+    notes["stop (*) at the end left out"] += letters != given
     notes["lower case made upper case"] += letters != upper
-    notes["of the letters A, C, G, T, U and N alone, as DNA and RNA are"] += len(
-        upper
-    ) >= _SURELY_LONG and _NUCLEOTIDES.issuperset(upper)
-    notes["white space inside left out"] += letters != text.strip()
+    notes[_LIKE_DNA] += len(upper) >= _SURELY_LONG and _NUCLEOTIDES.issuperset(upper)
+    notes["white space inside left out"] += given != text.strip()
     notes[f"J, *, - or . {'made X' if options['odd'] == 'X' else 'dropped'} (residues)"] += len(wrong)
     notes[f"cropped to {options['max_length']} residues"] += cut < len(source)
     notes["cut into windows"] += cut > options["max_length"]
@@ -155,7 +158,7 @@ def _check_odd(upper: str, codes: np.ndarray, wrong: np.ndarray, options: Mappin
 def _foreign(letter: str, at: int) -> _SequenceError:
     return _SequenceError(
         f"{letter!r} at residue {at + 1} is no one-letter code of an amino acid; allowed are {RESIDUES}, and J, *, - "
-        "and . by the option `odd`"
+        "and . (model.featuriser.odd says what becomes of them)"
     )
 
 

@@ -17,6 +17,7 @@ from torch import Tensor
 from zoo.core.batching import batches
 from zoo.core.cache import featurise
 from zoo.core.domain import load_object
+from zoo.core.files import make_folder
 from zoo.core.table import Table, read_table
 from zoo.core.types import Featurised
 from zoo.errors import DataError, InputError, unknown_name
@@ -129,6 +130,8 @@ def _check(model: Model, level: str, layer: int | None, *, on_invalid: str, dtyp
         raise unknown_name("dtype", dtype, ("float32", "float16"))
     if out is not None and out.suffix not in FORMATS:
         raise InputError(f"{out}: the file's name says its format. Allowed: {', '.join(FORMATS)}.")
+    if out is not None:
+        make_folder(out)
     if hasattr(encoder, "embed"):
         last = len(encoder.layers)  # type: ignore[arg-type]
         if layer is not None and not 0 <= layer <= last:

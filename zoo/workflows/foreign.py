@@ -18,8 +18,9 @@ _MOST = 0.9
 
 
 class Foreign(NamedTuple):
-    """What inputs look like, in words, and whether the domain that was expected cannot read most of them."""
+    """What inputs look like, by name and in words, and whether the domain expected cannot read most of them."""
 
+    name: str
     text: str
     certain: bool
 
@@ -46,7 +47,7 @@ def foreign(inputs: Sequence[str], domain: Domain) -> Foreign | None:
         f"the inputs look like {other.name}: of the first {len(some)}, {others} can be read as {other.input_kind} and "
         f"{own} as {domain.input_kind} ({domain.name})"
     )
-    return Foreign(text, certain)
+    return Foreign(other.name, text, certain)
 
 
 def warn_of_foreign(path: Path, inputs: Sequence[str], domain: Domain) -> None:

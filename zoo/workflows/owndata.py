@@ -67,7 +67,7 @@ def own_task(
             f"the inputs: --input {column}."
         )
     if strange is not None:
-        notes.append(f"note: {strange.text}. If so, add --input {column}.")
+        notes.append(f"note: {strange.text}. If they are {strange.name}, add --input {column}.")
     specs = []
     lengths = _node_counts(table, column, domain)
     for name in targets:
@@ -200,7 +200,10 @@ def _role(name: str, column: str, targets: list[str], *, joined: bool) -> Role:
 def labelled_file(
     path: Path, spec: ModelSpec, domain: Domain, input_column: str | None, labels: Path | None = None
 ) -> tuple[TaskSpec, DatasetSpec]:
-    """Return a task and a data set that score a trained model on all rows of a file (see :func:`own_task`)."""
+    """Return a task and a data set that score a trained model on all rows of a file (see :func:`own_task`).
+
+    Censored labels cannot be scored: they are masked, and counted.
+    """
     table, files = _own_table(path, labels)
     column = input_column or (spec.input_column if spec.input_column in table.columns else None)
     if column is None:
@@ -215,7 +218,8 @@ def labelled_file(
         c.model_copy(update={"role": "feature", "kind": "number"}) if c.name in extra else c for c in dataset.columns
     ]
     dataset = dataset.model_copy(update={"columns": columns})
-    return _task(dataset, domain, spec.targets), dataset
+    targets = [t.model_copy(update={"censoring": "mask"}) for t in spec.targets]
+    return _task(dataset, domain, targets), dataset
 
 
 def _task(dataset: DatasetSpec, domain: Domain, targets: list[TargetSpec]) -> TaskSpec:

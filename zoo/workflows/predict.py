@@ -9,8 +9,8 @@ from pathlib import Path
 import pandas as pd
 import torch
 
-from zoo.core.files import write_atomic
-from zoo.errors import InputError
+from zoo.core.files import make_folder, write_atomic
+from zoo.errors import DataError, InputError
 from zoo.workflows.load import load_model
 from zoo.workflows.model import Model
 
@@ -34,6 +34,9 @@ def predict_command(args: argparse.Namespace) -> int:
     """Predict a file and write a CSV with the input's rows in order."""
     if args.out.is_dir():
         raise InputError(f"{args.out} is a folder; -o names the CSV file to write.")
+    if args.out.suffix not in ("", ".csv", ".txt"):
+        raise InputError(f"-o {args.out}: predictions are written as CSV. Name a file that ends in .csv.")
+    make_folder(args.out)
     if args.out.exists() and args.file.exists() and args.out.samefile(args.file):
         raise InputError(f"-o {args.out} is the input itself. Name another file to write.")
     if args.threads:
@@ -45,10 +48,13 @@ def predict_command(args: argparse.Namespace) -> int:
         on_invalid=args.on_invalid,
         **({"batch_size": args.batch_size} if args.batch_size else {}),
     )
-    args.out.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(args.out, result.to_csv(index=False, lineterminator="\n").encode())
+    failed = int((result["error"] != "").sum())
+    if failed == len(result):
+        first = f" Row 0: {result['error'].iloc[0]}." if failed else ""
+        remedy = "If the column is not the right one, name it with --input COL."
+        raise DataError(f"{args.file}: no row could be predicted.{first} {remedy}")
     if not args.quiet:
-        failed = int((result["error"] != "").sum())
         note = f", {failed} of them without a prediction (column `error` says why)" if failed else ""
         sys.stdout.write(f"{len(result)} rows{note} → {args.out}\n")
     return 0

@@ -16,6 +16,8 @@ from zoo.specs.task import MetricSpec, SplitSpec, TaskSpec
 from zoo.workflows.catalog import find, load_any, usable
 from zoo.workflows.console import print_facts, print_json, print_line, print_table
 
+_GO_ON = "Next: zoo embed {0} FILE -o OUT.npz, or zoo finetune {0} --data FILE --target COL"
+
 
 def show_command(args: argparse.Namespace) -> int:
     """Print one task, data set or model in full."""
@@ -110,7 +112,10 @@ def _show_model(model: ModelSpec, catalog: Catalog) -> None:
     scores = [(who, m, s.value, s.rows) for who, by in made.metrics.items() for m, s in by.items()]
     print_table(("scored", "metric", "value", "rows"), scores)
     print_line()
-    print_line(f"Next: zoo predict {model.name} FILE.csv -o OUT.csv")
+    if all(target.objective == "masked" for target in model.targets):
+        print_line(_GO_ON.format(model.name))
+    else:
+        print_line(f"Next: zoo predict {model.name} FILE.csv -o OUT.csv")
 
 
 def _show_published(model: PublishedModel, *, as_json: bool) -> None:
@@ -130,7 +135,7 @@ def _show_published(model: PublishedModel, *, as_json: bool) -> None:
         ]
     )
     print_line()
-    print_line(f"Next: zoo embed {model.name} FILE -o OUT.npz, or zoo finetune {model.name} --data FILE --target COL")
+    print_line(_GO_ON.format(model.name))
 
 
 def _split(split: SplitSpec) -> str:

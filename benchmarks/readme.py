@@ -13,11 +13,27 @@ from zoo.workflows.results import read_results, readme_table, with_table
 ROOT = Path(__file__).parents[1]
 
 
+def threads_of(found: dict[str, Any]) -> str:
+    return f"{found['threads']} thread{'s' if found['threads'] > 1 else ''}"
+
+
+def speed_of_embedding(found: dict[str, Any]) -> str:
+    """Return the sentences about the speed of ESM-2."""
+    whole, memory = found["sequence"], found["peak_memory_mib"]
+    both = whole["proteins_per_second"]
+    return (
+        f"ESM-2 of 8M beside fair-esm on {found['proteins']:,} proteins of 50 to 1,000 residues, {threads_of(found)}, "
+        f"alternating runs (`benchmarks/esm2_speed.py`): one vector per protein for {both['zoo']:,.1f} proteins a second, "
+        f"fair-esm {both['fair-esm']:,.1f}, {whole['median_of_paired_ratios']:.1f} times as many. Peak memory: "
+        f"{memory['zoo']:,} MiB, fair-esm {memory['fair-esm']:,} MiB.\n"
+    )
+
+
 def speed(found: dict[str, Any]) -> str:
-    """Return the sentences about speed."""
+    """Return the sentences about the speed of D-MPNN."""
     train, predict, memory = found["train"], found["predict"], found["peak_memory_mib"]
     chemprop = found["sides"]["chemprop"]["packages"]["chemprop"]
-    threads = f"{found['threads']} thread{'s' if found['threads'] > 1 else ''}"
+    threads = threads_of(found)
 
     def rates(part: dict[str, Any]) -> str:
         both = part["molecules_per_second"]
@@ -42,9 +58,10 @@ def main() -> int:
     readme = ROOT / "README.md"
     before = readme.read_text()
     text = readme_table(rows, tasks)
-    measured_speed = ROOT / "benchmarks" / "results" / "dmpnn_speed.json"
-    if measured_speed.is_file():
-        text += "\n" + speed(json.loads(measured_speed.read_text()))
+    for name, sentences in (("dmpnn_speed", speed), ("esm2_speed", speed_of_embedding)):
+        measured_speed = ROOT / "benchmarks" / "results" / f"{name}.json"
+        if measured_speed.is_file():
+            text += "\n" + sentences(json.loads(measured_speed.read_text()))
     after = with_table(before, text)
     if "--check" in sys.argv:
         if after != before:

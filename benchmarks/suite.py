@@ -37,8 +37,9 @@ SUITE = [
         "esm2-mini",
         start="esm2-mini",
         settings={
-            "train.epochs": 6,
-            "train.encoder_lr_scale": 0.5,
+            "train.epochs": 14,
+            "train.batch_cost": 4096,
+            "train.encoder_lr_scale": 1.0,
             "train.layer_decay": 1.0,
             "model.hparams.head_dropout": 0.1,
             "devices": 2,

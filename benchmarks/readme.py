@@ -23,7 +23,7 @@ def speed_of_embedding(found: dict[str, Any]) -> str:
     both = whole["proteins_per_second"]
     return (
         f"ESM-2 of 8M beside fair-esm on {found['proteins']:,} proteins of 50 to 1,000 residues, {threads_of(found)}, "
-        f"alternating runs (`benchmarks/esm2_speed.py`): one vector per protein for {both['zoo']:,.1f} proteins a second, "
+        f"alternating runs (`benchmarks/esm2_speed.py`): vectors of {both['zoo']:,.1f} proteins a second, "
         f"fair-esm {both['fair-esm']:,.1f}, {whole['median_of_paired_ratios']:.1f} times as many. Peak memory: "
         f"{memory['zoo']:,} MiB, fair-esm {memory['fair-esm']:,} MiB.\n"
     )

@@ -67,7 +67,7 @@ def infer_kind(strings: Sequence[str], column: str, table: Table, lengths: Mappi
     nodes = next(iter(cells.values())).startswith("[")
     values = [(row, value) for row, text in cells.items() for value in (_listed(text) if nodes else [text])]
     values = [(row, value) for row, value in values if not is_missing(value)]
-    if not values and all(text.strip("[] ") for text in cells.values()):
+    if not values and any(text.strip("[] ") for text in cells.values()):
         raise _no_label(column, table)
     if not values:
         raise DataError(

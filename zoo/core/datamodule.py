@@ -44,10 +44,11 @@ class DataSource:
     hiding: Hiding | None = None
     levels: Mapping[str, str | None] = field(default_factory=dict)
 
-    def batch(self, index: np.ndarray, epoch: int | None = None) -> Batch:
+    def batch(self, index: np.ndarray, epoch: int | None = None, places: np.ndarray | None = None) -> Batch:
         """Return the items ``index`` as one batch; an empty index gives a ghost batch with every mask empty.
 
         ``epoch`` is that of training, by which masked targets hide other nodes every time; None in evaluation.
+        ``places`` are the items' places among those asked for, where that is another order.
         """
         hidden = None if self.hiding is None else self.hiding.draw(index, epoch)
         features = None if self.features is None else torch.from_numpy(self.features[index]).to(self.dtype)
@@ -56,12 +57,15 @@ class DataSource:
             targets={name: self._target(name, labels, index, hidden) for name, labels in self.labels.items()},
             rows=torch.from_numpy(self.rows[index]),
             features=features,
+            place={}
+            if places is None
+            else {n: torch.from_numpy(np.repeat(places, self._n_outputs(n, index, hidden))) for n in self.levels},
         )
 
-    def n_outputs(self, name: str, index: np.ndarray) -> np.ndarray:
-        """Return how many outputs of a target each of the items ``index`` has in evaluation."""
-        if self.hiding is not None and name in self.hiding.targets:
-            return self.hiding.draw(index, None).sizes
+    def _n_outputs(self, name: str, index: np.ndarray, hidden: Hidden | None) -> np.ndarray:
+        """Return how many outputs of a target each of the items ``index`` has."""
+        if self.hiding is not None and hidden is not None and name in self.hiding.targets:
+            return hidden.sizes
         level = self.levels[name]
         return np.ones(len(index), np.int64) if level is None else np.diff(self.items.node_ptr(level))[index]
 
@@ -196,11 +200,8 @@ class BatchLoader:
 
     def __iter__(self) -> Iterator[Batch]:
         for number, places in self.numbered:
-            own = self.index[places]
-            batch = self.source.batch(own)
-            names = self.source.levels if self.sorted else ()
-            place = {n: torch.from_numpy(np.repeat(places, self.source.n_outputs(n, own))) for n in names}
-            yield replace(batch, key=(number,), place=place)
+            batch = self.source.batch(self.index[places], places=places if self.sorted else None)
+            yield replace(batch, key=(number,))
 
 
 class ZooDataModule(L.LightningDataModule):

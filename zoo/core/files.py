@@ -29,12 +29,17 @@ def make_folder(path: Path) -> None:
     InputError
         If it cannot be made or written to.
     """
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {path.parent} is no folder. Name another file.") from error
-    if not os.access(path.parent, os.W_OK):
-        raise InputError(f"cannot write {path}: no permission to write into {path.parent}. Name another file.")
+    way = in_the_way(path.parent)
+    if way is not None:
+        what = f"no permission to write into {way}" if way.is_dir() else f"{way} is no folder"
+        raise InputError(f"cannot write {path}: {what}. Name another file.")
+    path.parent.mkdir(parents=True, exist_ok=True)
+
+
+def in_the_way(folder: Path) -> Path | None:
+    """Return what keeps a folder from being made or written to: the nearest path there is; None if nothing does."""
+    nearest = next(p for p in (folder, *folder.absolute().parents) if p.exists())
+    return None if nearest.is_dir() and os.access(nearest, os.W_OK) else nearest
 
 
 def write_flushed(path: Path, data: bytes, name: str | None = None) -> None:

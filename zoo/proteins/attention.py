@@ -68,16 +68,14 @@ class SelfAttention(nn.Module):
 
     def maps(self, x: Tensor, around: Surroundings) -> Tensor:
         """Return the attention ``(r, heads, t, t)`` alone."""
-        query, key = self._split(self.q_proj(x)), self._split(self.k_proj(x))
-        query, key = turn(query, around.cos, around.sin), turn(key, around.cos, around.sin)
+        query, key = self._turned(x, around)
         with torch.autocast(x.device.type, enabled=False):
             return _weights(query, key, around.visible)
 
     def forward(self, x: Tensor, around: Surroundings, *, maps: bool = False) -> tuple[Tensor, Tensor | None]:
         """Return ``(r, t, d)``, and the attention ``(r, heads, t, t)`` with ``maps``."""
-        query, key = self._split(self.q_proj(x)), self._split(self.k_proj(x))
+        query, key = self._turned(x, around)
         value = self._split(self.v_proj(x))
-        query, key = turn(query, around.cos, around.sin), turn(key, around.cos, around.sin)
         if x.is_cuda:
             query, key = query.to(value.dtype), key.to(value.dtype)
         else:
@@ -90,6 +88,11 @@ class SelfAttention(nn.Module):
             else:
                 found = F.scaled_dot_product_attention(query, key, value, around.visible)
         return self.out_proj(found.transpose(1, 2).flatten(2)), weights
+
+    def _turned(self, x: Tensor, around: Surroundings) -> tuple[Tensor, Tensor]:
+        """Return queries and keys ``(r, heads, t, d_head)``, turned by their positions."""
+        query, key = self._split(self.q_proj(x)), self._split(self.k_proj(x))
+        return turn(query, around.cos, around.sin), turn(key, around.cos, around.sin)
 
     def _split(self, x: Tensor) -> Tensor:
         """Return ``(r, heads, t, d_head)``."""

@@ -71,15 +71,9 @@ def _by_mmseqs(sequences: Sequence[str], identity: float, coverage: float) -> li
         fasta = "".join(f">{i}\n{sequence}\n" for i, sequence in enumerate(sequences))
         (folder / "in.fasta").write_text(fasta, encoding="ascii")
         # Without its type MMseqs2 takes proteins of few letters for nucleotides, and then needs gigabytes.
-        settings = {
-            "--dbtype": 1,
-            "--min-seq-id": identity,
-            "-c": coverage,
-            "--cov-mode": 0,
-            "--cluster-mode": 1,
-            "-v": 1,
-        }
-        command = [MMSEQS, "easy-cluster", "in.fasta", "out", "tmp", "--single-step-clustering", "--threads", "1"]
+        settings = {"--dbtype": 1, "--min-seq-id": identity, "-c": coverage, "--cov-mode": 0, "--cluster-mode": 1}
+        settings |= {"--threads": 1, "-v": 1}
+        command = [MMSEQS, "easy-cluster", "in.fasta", "out", "tmp", "--single-step-clustering"]
         command += [str(word) for pair in settings.items() for word in pair]
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)  # noqa: S603
         if done.returncode:

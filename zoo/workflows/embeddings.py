@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import safetensors.numpy
 
-from zoo.core.files import make_folder, write_atomic
+from zoo.core.files import write_atomic
 from zoo.core.types import RowProblem
 from zoo.errors import InputError
 
@@ -82,7 +82,6 @@ def write_embeddings(path: Path, found: Embeddings) -> None:
     make = {".npz": _npz, ".safetensors": _safetensors, ".parquet": _parquet}.get(path.suffix)
     if make is None:
         raise InputError(f"{path}: the file's name says its format. Allowed: {', '.join(FORMATS)}.")
-    make_folder(path)
     write_atomic(path, make(found))
 
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 from pydantic import ValidationError
 
-from zoo.core.files import csv_text, disk_error, write_atomic
+from zoo.core.files import csv_text, disk_error, in_the_way, write_atomic
 from zoo.core.resume import NAME
 from zoo.errors import BundleError, InputError
 from zoo.resources import locked
@@ -25,9 +24,9 @@ def check_out(out: Path, *, fresh: bool) -> None:
     if fresh and out.exists() and (not out.is_dir() or any(p.name != _LOCK for p in out.iterdir())):
         hint = " To go on with the run in it, add --resume." if (out / "run.json").is_file() else ""
         raise InputError(f"--out {out} exists and is not empty. Choose another folder, or remove it.{hint}")
-    parent = next(p for p in (out, *out.absolute().parents) if p.exists())
-    if not parent.is_dir() or not os.access(parent, os.W_OK):
-        raise InputError(f"--out {out}: {parent} is no folder that can be written to. Choose another place.")
+    way = in_the_way(out)
+    if way is not None:
+        raise InputError(f"--out {out}: {way} is no folder that can be written to. Choose another place.")
 
 
 @contextlib.contextmanager

@@ -5,7 +5,8 @@
 The proteins are pieces of the bundled ``uniprot-sample``, 50 to 1,000 residues long. fair-esm's side is the loop of
 its own ``extract.py``: ``FastaBatchedDataset.get_batch_indices`` of 4,096 tokens, its ``BatchConverter`` and its model,
 which computes logits whether or not they are asked for. The zoo's side is ``zoo.embed``. Both go from strings to
-arrays in memory, each in a process of its own, and take turns. In the end all values of the two are compared.
+arrays in memory, each in a process of its own, and take turns. The first, unmeasured run of each keeps its values in a
+file, and all values of the two are compared.
 The results go to ``benchmarks/results/esm2_speed.json``.
 """
 
@@ -22,6 +23,7 @@ from typing import Any
 import esm
 import numpy as np
 import torch
+from speed_protocol import LEVELS
 from speed_sides import HERE, Worker, measure, summarise
 
 from zoo.core.table import read_table
@@ -29,7 +31,6 @@ from zoo.workflows.published import published_bundle
 
 RESULTS = HERE / "results" / "esm2_speed.json"
 DATA = HERE.parent / "datasets" / "uniprot-sample" / "uniprot-sample.fasta.xz"
-LEVELS = ("sequence", "residue")
 LAYERS, WIDTH, HEADS = 6, 320, 20
 SHORTEST, LONGEST = 50, 1000
 TOLERANCE = 1e-5
@@ -109,10 +110,9 @@ def main() -> None:
             )
             for side, script in scripts.items()
         }
-        rates = measure(workers, LEVELS, args.repetitions)
+        rates = measure(workers, LEVELS, args.repetitions, warm_up="keep {}")
         memory = {side: most_memory_mib(worker) for side, worker in workers.items()}
         for worker in workers.values():
-            worker.ask("save")
             worker.process.terminate()
         differences = largest_difference(folder)
     result: dict[str, Any] = {

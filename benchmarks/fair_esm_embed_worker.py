@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import torch
 from esm import FastaBatchedDataset
 from esm.pretrained import load_model_and_alphabet_core
-from speed_protocol import obey
+from speed_protocol import LEVELS, obey
 
 TOKENS = 4096
 
@@ -41,12 +42,15 @@ def main(path: Path, weights: Path, threads: int) -> None:
                     found[int(label)] = (own.mean(0) if level == "sequence" else own.clone()).numpy()
         return [values for values in found if values is not None]
 
-    def save() -> int:
-        np.save(path.parent / "fair-esm-sequence.npy", np.stack(embed("sequence")))
-        np.save(path.parent / "fair-esm-residue.npy", np.concatenate(embed("residue")))
+    def run(level: str) -> int:
+        return len(embed(level))
+
+    def keep(level: str) -> int:
+        np.save(path.parent / f"fair-esm-{level}.npy", np.concatenate([np.atleast_2d(v) for v in embed(level)]))
         return len(texts)
 
-    actions = {"sequence": lambda: len(embed("sequence")), "residue": lambda: len(embed("residue")), "save": save}
+    actions = {level: partial(run, level) for level in LEVELS}
+    actions |= {f"keep {level}": partial(keep, level) for level in LEVELS}
     obey(actions, ["fair-esm", "torch", "numpy"], parameters=sum(p.numel() for p in model.parameters()))
 
 

@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from typing import Any
 
+LEVELS = ("sequence", "residue")  # what esm2_speed.py embeds
+
 
 def obey(actions: dict[str, Callable[[], int]], packages: Sequence[str], **facts: Any) -> None:
     """Say what is running, then answer commands until ``quit``.

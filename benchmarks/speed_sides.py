@@ -67,16 +67,19 @@ def proportional_kib(pid: int) -> int:
     return next((int(line.split()[1]) for line in lines if line.startswith("Pss:")), 0)
 
 
-def measure(workers: dict[str, Worker], actions: Sequence[str], repetitions: int) -> dict[str, dict[str, list[float]]]:
-    """Return items per second of every action, side and repetition; the first of each, unmeasured, warms up."""
+def measure(
+    workers: dict[str, Worker], actions: Sequence[str], repetitions: int, *, warm_up: str = "{}"
+) -> dict[str, dict[str, list[float]]]:
+    """Return items per second of every action, side and repetition, after ``warm_up`` with the action in it."""
     rates: dict[str, dict[str, list[float]]] = {}
     for action in actions:
         rates[action] = {side: [] for side in workers}
-        for repetition in range(repetitions + 1):
+        for worker in workers.values():
+            worker.ask(warm_up.format(action))
+        for _ in range(repetitions):
             for side, worker in workers.items():
                 found = worker.ask(action)
-                if repetition:
-                    rates[action][side].append(found["items"] / found["seconds"])
+                rates[action][side].append(found["items"] / found["seconds"])
             print(action, {side: [round(r, 1) for r in v[-1:]] for side, v in rates[action].items()}, flush=True)
     return rates
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import torch
-from speed_protocol import obey
+from speed_protocol import LEVELS, obey
 
 import zoo
 from zoo.workflows.embed import embed
@@ -22,12 +23,12 @@ def main(path: Path, bundle: Path, threads: int) -> None:
     def run(level: str) -> int:
         return len(embed(model, texts, level=level))
 
-    def save() -> int:
-        for level in ("sequence", "residue"):
-            np.save(path.parent / f"zoo-{level}.npy", embed(model, texts, level=level).values)
+    def keep(level: str) -> int:
+        np.save(path.parent / f"zoo-{level}.npy", embed(model, texts, level=level).values)
         return len(texts)
 
-    actions = {"sequence": lambda: run("sequence"), "residue": lambda: run("residue"), "save": save}
+    actions = {level: partial(run, level) for level in LEVELS}
+    actions |= {f"keep {level}": partial(keep, level) for level in LEVELS}
     obey(actions, ["torch", "numpy"], zoo=zoo.__version__)
 
 

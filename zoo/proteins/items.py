@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import ClassVar, Self
+from typing import Self
 
 import numpy as np
 import torch
@@ -12,6 +12,7 @@ from zoo.core.masking import Hidden
 from zoo.core.ragged import ragged_index
 from zoo.errors import InputError
 from zoo.proteins.alphabet import CLS, EOS, FIRST_RESIDUE, MASK, N_AMINO_ACIDS, PAD, is_standard
+from zoo.proteins.descriptors import NAMES
 from zoo.proteins.tokens import Tokens
 from zoo.proteins.windows import window_shares, window_starts
 
@@ -37,6 +38,8 @@ class ProteinItems:
         ``(n,)`` uint32: CRC-32 of the tokens, of which what is hidden from a language model is drawn.
     window
         ``(2,)`` int64: the most residues of a row, and how many of them two windows share.
+    descriptors
+        ``(n, f)`` float64, with ``f`` 0 where none are asked for.
     """
 
     ptr: np.ndarray
@@ -45,12 +48,20 @@ class ProteinItems:
     n_source_residues: np.ndarray
     checksum: np.ndarray
     window: np.ndarray
-
-    features: ClassVar[None] = None
-    feature_names: ClassVar[list[str]] = []
+    descriptors: np.ndarray
 
     def __len__(self) -> int:
         return len(self.ptr) - 1
+
+    @property
+    def features(self) -> np.ndarray | None:
+        """``(n, f)`` descriptors, or None."""
+        return self.descriptors if self.descriptors.shape[1] else None
+
+    @property
+    def feature_names(self) -> list[str]:
+        """Names of the descriptors."""
+        return NAMES if self.descriptors.shape[1] else []
 
     def size(self) -> np.ndarray:
         """Return ``(n,)`` residues per protein."""
@@ -108,7 +119,7 @@ class ProteinItems:
         where, sizes = ragged_index(self.ptr, index)
         return type(self)(
             _bounds(sizes), self.tokens[where], self.source[where], self.n_source_residues[index],
-            self.checksum[index], self.window,
+            self.checksum[index], self.window, self.descriptors[index],
         )  # fmt: skip
 
     def collate(self, index: np.ndarray, dtype: torch.dtype, hidden: Hidden | None = None) -> Tokens:

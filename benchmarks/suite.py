@@ -35,7 +35,7 @@ SUITE = [
     Series(
         "amp",
         FIVE,
-        "esm2-mini, frozen",
+        "esm2-mini+frozen",
         start="esm2-mini",
         baselines=False,
         settings={

@@ -77,5 +77,5 @@ def test_of_a_cropped_sequence_they_are_those_of_what_the_model_sees():
 
 
 def test_an_unknown_set_is_refused():
-    with pytest.raises(InputError, match="set of descriptors"):
+    with pytest.raises(InputError, match="featuriser option descriptors"):
         featurise(["MKT"], {"descriptors": "peptides"})

@@ -173,11 +173,11 @@ def test_what_cannot_be_verified_is_refused(freesolv):
 
 
 def test_what_a_deep_network_repeats_is_verified_on_two_layers_unless_a_number_is_asked_for():
-    with case_of("amp") as case:
-        assert case.name.startswith("amp (esm2, 2 of 4 layers) on ")
+    with case_of("pdb-ss3") as case:
+        assert case.name.startswith("pdb-ss3 (esm2, 2 of 4 layers) on ")
         assert len(case.build()[0].network.encoder.layers) == 2
-    with case_of("amp", settings={"model.hparams.layers": 3}) as case:
-        assert case.name.startswith("amp (esm2) on ")
+    with case_of("pdb-ss3", settings={"model.hparams.layers": 3}) as case:
+        assert case.name.startswith("pdb-ss3 (esm2) on ")
         assert len(case.build()[0].network.encoder.layers) == 3
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from zoo.errors import unknown_name
 from zoo.proteins.alphabet import AMINO_ACIDS, FIRST_RESIDUE, N_AMINO_ACIDS
 
 SETS = ("none", "peptide")
@@ -36,12 +35,6 @@ NAMES = [
     "hydropathy",
     *(f"{what}_moment_{fold}" for fold in ANGLES for what in ("largest", "mean", "whole")),
 ]
-
-
-def check_set(which: str) -> None:
-    """Refuse the name of a set that there is not."""
-    if which not in SETS:
-        raise unknown_name("set of descriptors", which, SETS)
 
 
 def describe(tokens: np.ndarray) -> np.ndarray:

@@ -17,7 +17,7 @@ from zoo.core.options import with_defaults
 from zoo.core.types import Featurised, RowProblem
 from zoo.errors import InputError, unknown_name
 from zoo.proteins.alphabet import CODE, FIRST_RESIDUE, NOT_A_RESIDUE, RESIDUES
-from zoo.proteins.descriptors import NAMES, check_set, describe
+from zoo.proteins.descriptors import NAMES, SETS, describe
 from zoo.proteins.items import ProteinItems
 
 NAME = "protein-sequence"
@@ -28,7 +28,7 @@ problem of its row), ``crop`` (the first ones are kept) or ``window`` (windows t
 blended, so that every residue has its prediction). ``odd``: what becomes of J, ``*`` within, ``-`` and ``.``: ``X``
 (an unknown residue), ``drop`` or ``error``. ``descriptors``: ``none``, or ``peptide``, with which the heads of whole
 sequences also see :data:`zoo.proteins.descriptors.NAMES`."""
-_CHOICES = {"long": ("error", "crop", "window"), "odd": ("X", "drop", "error")}
+_CHOICES = {"long": ("error", "crop", "window"), "odd": ("X", "drop", "error"), "descriptors": SETS}
 _ODD = frozenset(b"J*-.")
 _UNKNOWN = RESIDUES.index("X") + FIRST_RESIDUE
 _MISSING = frozenset({"nan", "NaN", "none", "None", "null"})
@@ -96,7 +96,6 @@ def check_options(options: Mapping[str, Any]) -> dict[str, Any]:
     for name, allowed in _CHOICES.items():
         if full[name] not in allowed:
             raise unknown_name(f"featuriser option {name}", str(full[name]), allowed)
-    check_set(full["descriptors"])
     if full["max_length"] < 1:
         raise InputError(f"featuriser option max_length must be at least 1, got {full['max_length']}")
     if full["long"] == "window" and not 0 <= full["overlap"] < full["max_length"]:
@@ -180,8 +179,8 @@ def _cut(length: int, options: Mapping[str, Any]) -> int:
 
 def _items(found: list[_Sequence], options: Mapping[str, Any]) -> ProteinItems:
     none = np.zeros(0, np.int64)
-    described = [] if options["descriptors"] == "none" else [describe(own.tokens) for own in found]
-    width = 0 if options["descriptors"] == "none" else len(NAMES)
+    asked = options["descriptors"] != "none"
+    described = np.asarray([describe(own.tokens) for own in found] if asked else [], np.float64)
     return ProteinItems(
         ptr=np.cumsum([0, *(len(own.tokens) for own in found)]).astype(np.int64),
         tokens=np.concatenate([none, *(own.tokens for own in found)]).astype(np.uint8),
@@ -189,5 +188,5 @@ def _items(found: list[_Sequence], options: Mapping[str, Any]) -> ProteinItems:
         n_source_residues=np.asarray([own.length for own in found], np.int64),
         checksum=np.asarray([zlib.crc32(own.tokens.tobytes()) for own in found], np.uint32),
         window=np.asarray([options["max_length"], options["overlap"]], np.int64),
-        descriptors=np.asarray(described, np.float64).reshape(len(found), width),
+        descriptors=described.reshape(len(found), len(NAMES) if asked else 0),
     )

@@ -31,7 +31,7 @@ SUITE = [
     Series("bbb", FIVE),
     Series("clintox", FIVE),
     Series("sider", FIVE),
-    Series("amp", FIVE, "esm2+descriptors"),
+    Series("amp", FIVE),
     Series(
         "amp",
         FIVE,
@@ -46,27 +46,43 @@ SUITE = [
             "train.lr": 0.001,
         },
     ),
+    *(
+        Series(
+            task,
+            (0,),
+            "esm2-mini",
+            start="esm2-mini",
+            settings={
+                "start.layer": 2,
+                "train.epochs": 12,
+                "train.lr": 0.001,
+                "train.encoder_lr_scale": 1.0,
+                "train.layer_decay": 1.0,
+                "model.hparams.pooling": "attention",
+            },
+        )
+        for task in ("gb1-two-vs-rest", "gb1-low-vs-high")
+    ),
     Series(
-        "gb1-two-vs-rest",
-        (0,),
+        "pdb-ss3",
+        FIVE,
         "esm2-mini",
         start="esm2-mini",
         settings={
-            "start.layer": 2,
-            "train.epochs": 12,
-            "train.lr": 0.001,
+            "train.epochs": 30,
             "train.encoder_lr_scale": 1.0,
             "train.layer_decay": 1.0,
-            "model.hparams.pooling": "attention",
+            "model.hparams.head_dropout": 0.1,
         },
     ),
+    Series("protein-mlm", (0,), "esm2-mini", settings={"devices": 2, "threads": 1}),
     Series(
         "secondary-structure",
         (0,),
         "esm2-mini",
         start="esm2-mini",
         settings={
-            "train.epochs": 14,
+            "train.epochs": 10,
             "train.batch_cost": 4096,
             "train.encoder_lr_scale": 1.0,
             "train.layer_decay": 1.0,

@@ -157,7 +157,7 @@ def readme_table(rows: list[dict[str, str]], tasks: Iterable[TaskSpec]) -> str:
             own = [r for r in rows if (r["task"], r["model"], r["metric"]) == (task.name, c.model, metric.name)]
             unit = next((t.unit for t in task.targets if t.unit and metric.name in ("rmse", "mae")), None)
             head = [f"`{task.name}`", own[0]["split"], metric.name + (f" ({unit})" if unit else "")]
-            value = f"{c.mean:.3f} ± {c.spread:.3f}"
+            value = f"{c.mean:.3f}" + (f" ± {c.spread:.3f}" if len(c.values) > 1 else "")
             paired = "" if c.difference is None else f"{c.difference:+.3f} ± {c.standard_error:.3f}"
             cells = [*(head if place == 0 else ["", "", ""]), c.model, f"**{value}**" if place == 0 else value]
             labels = "-".join(dict.fromkeys((min(own, key=_rows)["rows"], max(own, key=_rows)["rows"])))

@@ -15,6 +15,7 @@ from zoo.proteins.baselines import (
     composition_features,
     kmers,
     lightgbm,
+    lightgbm_descriptors,
     nearest,
     onehot,
     window,
@@ -58,7 +59,9 @@ def peptides():
 
 
 # Of 463 shares in 150 sequences words of two are learnt less well.
-@pytest.mark.parametrize(("baseline", "least"), [(composition, 0.97), (kmers, 0.8), (lightgbm, 0.95)])
+@pytest.mark.parametrize(
+    ("baseline", "least"), [(composition, 0.97), (kmers, 0.8), (lightgbm, 0.95), (lightgbm_descriptors, 0.95)]
+)
 def test_composition_is_learnt(baseline, least, peptides):
     texts, shares, large, train = peptides
     mask = np.ones_like(shares, bool)
@@ -68,6 +71,19 @@ def test_composition_is_learnt(baseline, least, peptides):
     assert roc_auc_score(large[150:], found[150:]) > least
 
 
+def test_trees_on_descriptors_see_the_order_of_residues():
+    """Two amphipathic helices and their shuffled letters: of one composition, so that only moments tell them apart."""
+    rng = np.random.default_rng(1)
+    helix = "KLLKLLLKLLKKLLKLLK"
+    texts = [helix[i % 18 :] + helix[: i % 18] if i % 2 else "".join(rng.permutation(list(helix))) for i in range(300)]
+    labels = (np.arange(300) % 2).astype(float)[:, None]
+    mask, train = np.ones_like(labels, bool), np.arange(200)
+    found = lightgbm_descriptors(texts, labels, mask, train, kind="binary", seed=0, threads=1)
+    assert roc_auc_score(labels[200:], found[200:]) > 0.95
+    blind = lightgbm(texts, labels, mask, train, kind="binary", seed=0, threads=1)
+    assert roc_auc_score(labels[200:], blind[200:]) == pytest.approx(0.5)
+
+
 def test_a_class_of_two_rows_is_no_obstacle(peptides):
     texts, _, large, _ = peptides
     train = np.concatenate([np.flatnonzero(large[:, 0] == 1)[:30], np.flatnonzero(large[:, 0] == 0)[:2]])
@@ -75,7 +91,7 @@ def test_a_class_of_two_rows_is_no_obstacle(peptides):
     assert ((found > 0) & (found < 1)).all()
 
 
-@pytest.mark.parametrize("baseline", [composition, kmers, lightgbm, nearest])
+@pytest.mark.parametrize("baseline", [composition, kmers, lightgbm, lightgbm_descriptors, nearest])
 def test_labels_of_other_parts_and_masked_ones_do_not_matter(baseline, peptides):
     texts, shares, _, train = peptides
     mask = np.ones_like(shares, bool)

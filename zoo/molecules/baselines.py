@@ -12,12 +12,12 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from lightgbm import LGBMClassifier, LGBMRegressor
 from rdkit import Chem, rdBase
 from rdkit.Chem import rdFingerprintGenerator
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 from zoo.core.baselines import fitted
+from zoo.core.trees import boosted_trees
 from zoo.molecules.descriptors import DescriptorError, describe, descriptor_names
 from zoo.molecules.splits import standardised
 
@@ -62,15 +62,7 @@ def lightgbm(
     """Fit gradient-boosted trees (LightGBM's defaults, 500 rounds) per target on ECFP4 counts and RDKit descriptors."""
 
     def make() -> Any:
-        estimator = LGBMRegressor if kind == "regression" else LGBMClassifier
-        return estimator(
-            n_estimators=TREES,
-            random_state=seed,
-            n_jobs=threads,
-            deterministic=True,
-            force_row_wise=True,  # the faster of two layouts is else found by timing, which is not deterministic
-            verbose=-1,
-        )
+        return boosted_trees(kind, rounds=TREES, seed=seed, threads=threads)
 
     return fitted(make, fingerprint_features(tuple(inputs)), values, mask, train, kind=kind)
 

@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from lightgbm import LGBMClassifier, LGBMRegressor
 from scipy.sparse import csr_array
 from sklearn.linear_model import LogisticRegression, Ridge, RidgeCV
 from sklearn.model_selection import GridSearchCV
@@ -20,6 +19,9 @@ from sklearn.preprocessing import StandardScaler
 
 from zoo.core.baselines import fitted
 from zoo.core.ragged import ragged_index
+from zoo.core.trees import boosted_trees
+from zoo.proteins.alphabet import CODE
+from zoo.proteins.descriptors import describe
 
 LETTERS = "ACDEFGHIKLMNPQRSTVWYX"
 """The amino acids, and what stands for every other letter."""
@@ -126,19 +128,22 @@ def lightgbm(
     threads: int = 2,
 ) -> np.ndarray:
     """Fit gradient-boosted trees (LightGBM's defaults, 300 rounds) on the composition and the length."""
+    return _trees(composition_features(inputs), values, mask, train, kind=kind, seed=seed, threads=threads)
 
-    def make() -> Any:
-        estimator = LGBMRegressor if kind == "regression" else LGBMClassifier
-        return estimator(
-            n_estimators=TREES,
-            random_state=seed,
-            n_jobs=threads,
-            deterministic=True,
-            force_row_wise=True,  # the faster of two layouts is else found by timing, which is not deterministic
-            verbose=-1,
-        )
 
-    return fitted(make, composition_features(inputs), values, mask, train, kind=kind)
+def lightgbm_descriptors(
+    inputs: Sequence[str],
+    values: np.ndarray,
+    mask: np.ndarray,
+    train: np.ndarray,
+    *,
+    kind: str,
+    seed: int,
+    threads: int = 2,
+) -> np.ndarray:
+    """Fit the trees of :func:`lightgbm` on the descriptors of peptides: :data:`zoo.proteins.descriptors.NAMES`."""
+    features = np.stack([describe(CODE[np.frombuffer(text.encode("ascii"), np.uint8)]) for text in inputs])
+    return _trees(features, values, mask, train, kind=kind, seed=seed, threads=threads)
 
 
 def window(
@@ -236,6 +241,22 @@ def _words(text: str, k: int) -> np.ndarray:
     for offset in range(k):
         words = words * len(LETTERS) + codes[offset : offset + n]
     return words
+
+
+def _trees(
+    features: np.ndarray,
+    values: np.ndarray,
+    mask: np.ndarray,
+    train: np.ndarray,
+    *,
+    kind: str,
+    seed: int,
+    threads: int,
+) -> np.ndarray:
+    def make() -> Any:
+        return boosted_trees(kind, rounds=TREES, seed=seed, threads=threads)
+
+    return fitted(make, features, values, mask, train, kind=kind)
 
 
 def _linear(kind: str) -> Callable[[], Any]:

@@ -24,6 +24,7 @@ DOMAIN = Domain(
         "onehot": "zoo.proteins.baselines:onehot",
         "nearest": "zoo.proteins.baselines:nearest",
         "lightgbm": "zoo.proteins.baselines:lightgbm",
+        "lightgbm-descriptors": "zoo.proteins.baselines:lightgbm_descriptors",
     },
     node_baselines={"window": "zoo.proteins.baselines:window"},
     splitters={"identity": "zoo.proteins.splits:identity"},

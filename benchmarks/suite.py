@@ -65,7 +65,7 @@ SUITE = [
     ),
     Series(
         "pdb-ss3",
-        FIVE,
+        (0,),
         "esm2-mini",
         start="esm2-mini",
         settings={
